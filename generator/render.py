@@ -142,6 +142,8 @@ def _environment(templates: Path) -> jinja2.Environment:
         large_formals=large.large_formals,
         large_initializer=large.large_initializer,
         large_counts=large.large_counts,
+        large_values=large.large_values,
+        from_large=large.from_large,
         initializer=wrappers.initializer,
         from_args=wrappers.from_args,
         part=wrappers.part,

@@ -161,6 +161,7 @@ class Program:
             COLLFORGE_FORCE=force_string(self.generated, mix),
             COLLFORGE_SPLIT_OPS="1",  # or no variant would serve the program's ops
             COLLFORGE_NONBLOCKING="1" if "--nonblocking" in arguments else "0",
+            COLLFORGE_PROGRESS="thread" if self.mpi == "mpich" else "",
         )
 
     def served(self, mix: Mix) -> dict[str, str]:

@@ -26,6 +26,25 @@ def _value(argument: Argument) -> str:
     return f"cf_narrow({argument.name})" if argument.role.kind == "count" else argument.name
 
 
+def large_values(collective: Collective) -> str:
+    """The initializers of struct cf_large_counts."""
+    return ", ".join(
+        f".{a.role.members[-1]} = {a.name}"
+        for a in collective.arguments
+        if a.role.kind in ("count", "counts")
+    )
+
+
+def from_large(collective: Collective) -> str:
+    """The arguments of a large-count function, from struct cf_args and struct cf_large_counts."""
+    return ", ".join(
+        f"large->{a.role.members[-1]}"
+        if a.role.kind in ("count", "counts")
+        else f"args->{a.role.large_members[-1]}"
+        for a in collective.arguments
+    )
+
+
 def large_counts(collective: Collective) -> str:
     """The arrays of counts: of what is sent, and of what is received."""
     names = {

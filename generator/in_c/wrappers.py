@@ -55,6 +55,9 @@ def count(collective: Collective) -> str:
 def start(collective: Collective, large: bool = False) -> str:
     """The C call that starts a variant for a nonblocking call; ``large``: of a large-count function."""
     suffix, arguments = _chosen_by(collective)
+    if collective.sized == "exchanged":
+        arguments += f", native_{collective.name}, {'&large' if large else 'NULL'}"
+        return f"cf_start_exchanged(&args, request, {arguments})"
     return f"cf_start{'_large' if large else ''}{suffix}(&args, request, {arguments})"
 
 

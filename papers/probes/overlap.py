@@ -20,11 +20,13 @@ from collforge.home import home, new_folder
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.papers.programs import overlap
-from collforge.papers.programs.overlap import COLLECTIVES, DIAGNOSES, RATIOS, Impact, Pair, Place
+from collforge.papers.programs.overlap import COLLECTIVES, DIAGNOSES, RATIOS, Impact, Pair
+from collforge.place import Place
+from collforge.toolchain import build
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
 from collforge.tuner.run.launches import Launch, Outcome, failure, run_launches
-from collforge.tuner.run.options import split, split_choices
+from collforge.tuner.run.options import output_file, split, split_choices
 from collforge.tuner.run.pictures import MapPicture
 
 SUMMARY = "whether nonblocking collectives overlap with computation"
@@ -40,6 +42,9 @@ DEPLOYMENTS = {
     DEDICATED: "the same, and the thread is bound to that core",
 }
 """Section 7; `free` is what the paper has of MPICH, whose thread it could not bind (section 7.3.1)."""
+
+WINNERS = ", winners"
+"""Behind a deployment whose collectives are served by winners, and whose thread is this project's."""
 
 PROGRESS_THREAD = {
     "MPICH": {"MPICH_ASYNC_PROGRESS": "1"},
@@ -63,7 +68,7 @@ class Row:
     """One ratio or time of a point."""
 
     progress: str
-    """One of DEPLOYMENTS."""
+    """One of DEPLOYMENTS; behind it WINNERS, or nothing: native."""
     collective: str
     """'': none."""
     communication_ms: float
@@ -223,6 +228,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     programs.add_launches(parser, LAUNCHES)
     words = "; ".join(f"{name}: {meaning}" for name, meaning in DEPLOYMENTS.items())
     parser.add_argument("--progress", default=BASIC, help=f"{words} (default: %(default)s)")
+    text = "also with winners of this database: the thread is that of COLLFORGE_PROGRESS, in any MPI library"
+    parser.add_argument("--db", metavar="FILE", type=output_file, help=text)
 
 
 @dataclass(frozen=True)
@@ -237,6 +244,8 @@ class Settings:
     repetitions: int
     deployments: Sequence[str]
     at: Layout
+    winners: Mapping[str, str]
+    """The variables of launches with winners."""
 
     @property
     def seconds(self) -> float:
@@ -244,19 +253,26 @@ class Settings:
         return overlap.expected_seconds(len(self.collectives), self.times, self.repetitions)
 
     def launch(self, library: MpiLibrary, deployment: str, folder: Path) -> Launch:
-        leaves = deployment in (FREE, DEDICATED)
-        variables = {} if deployment == BASIC else progress_thread(library)
+        progress = deployment.removesuffix(WINNERS)
+        served = deployment != progress
+        leaves = progress in (FREE, DEDICATED)
+        variables = {} if progress == BASIC else progress_thread(library)
+        if served:
+            own = {BASIC: "", DEDICATED: "thread:-1"}.get(progress, "thread")
+            variables = {**self.winners, "COLLFORGE_PROGRESS": own}
         # A thread stays where it is put by the launcher, or by the program.
         variables |= {"OMP_NUM_THREADS": str(self.at.threads - leaves), "OMP_PROC_BIND": "false"}
         words = overlap.words(
             folder,
-            deployment == DEDICATED,
+            progress == DEDICATED,
             self.repetitions,
             self.memory,
             self.collectives,
             self.times,
             self.sizes,
         )
+        if served:
+            words = overlap.preloaded(words, build.built_paths(library.name, home()).library_path)
         # Five times what is expected, as together with others some things take longer.
         return Launch(words, self.at.name, variables, 120 + 5 * self.seconds)
 
@@ -296,9 +312,11 @@ def checked(library: MpiLibrary, args: argparse.Namespace) -> Settings:
         raise CollforgeError(f"layout {at.name}: give two ranks or more")
     args.layout = at.name
     deployments = split_choices("progress", args.progress, tuple(DEPLOYMENTS))
-    if set(deployments) != {BASIC} and library.flavor == "openmpi":
+    native = [one for one in deployments if one == BASIC or library.flavor != "openmpi"]
+    if len(native) < len(deployments) and args.db is None:
         raise CollforgeError(
-            "Open MPI 4 and 5 have no thread that makes collectives progress: use --progress basic"
+            "Open MPI 4 and 5 have no thread that makes collectives progress: use --progress basic, "
+            "or --db and winners"
         )
     if at.threads < 2 and {FREE, DEDICATED} & set(deployments):
         raise CollforgeError(
@@ -320,9 +338,24 @@ def checked(library: MpiLibrary, args: argparse.Namespace) -> Settings:
         sizes=units.parse_sizes(args.sizes) if args.sizes else (),
         memory=units.parse_sizes(args.memory)[0],
         repetitions=args.repetitions,
-        deployments=deployments,
+        deployments=native + [one + WINNERS for one in deployments if args.db is not None],
         at=at,
+        winners={} if args.db is None else winners(library, args, at),
     )
+
+
+def winners(library: MpiLibrary, args: argparse.Namespace, at: Layout) -> dict[str, str]:
+    """The variables of launches that winners serve. Raises CollforgeError if there are none for this layout."""
+    place = Place(measuring.system_name(args), library.name, library.first_line, at.key)
+    programs.need_winners(args.db, place)
+    build.build(library)
+    found = {
+        "COLLFORGE_DB": str(args.db),
+        "COLLFORGE_SYSTEM": place.system,
+        "COLLFORGE_NONBLOCKING": "1",
+        "COLLFORGE_START_TIMEOUT": "60",
+    }
+    return found | ({"COLLFORGE_NODE_MAP": at.node_map} if args.system == "local" else {})
 
 
 def progress_thread(library: MpiLibrary) -> dict[str, str]:
@@ -353,7 +386,7 @@ def evaluate(
     rows: list[Row] = []
     points: list[Point] = []
     for progress, each in launches.items():
-        places = [one for lines in each for one in lines if isinstance(one, Place)]
+        places = [one for lines in each for one in lines if isinstance(one, overlap.Place)]
         impacts = [one for lines in each for one in lines if isinstance(one, Impact)]
         pairs = [[one for one in lines if isinstance(one, Pair)] for lines in each]
         wrong = misplaced(progress, places)
@@ -367,8 +400,9 @@ def evaluate(
     return Found(title, rows, points)
 
 
-def misplaced(progress: str, places: Sequence[Place]) -> str:
+def misplaced(progress: str, places: Sequence[overlap.Place]) -> str:
     """Why the cores are not those of the deployment; '' if they are."""
+    progress = progress.removesuffix(WINNERS)
     if min(place.spare for place in places) < 0:
         return "more threads compute than there are cores"
     if progress != BASIC and not all(place.started for place in places):

@@ -14,6 +14,7 @@ from typing import Union
 import msgspec
 
 from collforge.papers import PROGRAMS
+from collforge.reframe_checks.mpirun import PRELOAD
 from collforge.toolchain.build import RUNTIME
 
 SHARED = ("overlap_compute", "overlap_search")
@@ -53,6 +54,8 @@ SLOW = 1.1
 
 PAIR_SECONDS, LEAST_ROUNDS, TRIES = 1.0, 3, 5
 """Of overlap_search.h: a pair is measured for about so long, so often at least; tries of a size."""
+ALONE_WORDS = 3
+"""Of a launch's command: the program without MPI, which starts the one behind it."""
 SIZES_TRIED = 3
 """In a search, about, as each begins with what the one before has found."""
 
@@ -147,6 +150,11 @@ def words(
     settings = [str(int(apart)), str(repetitions), str(most_bytes), ",".join(collectives)]
     numbers = ["bytes", ",".join(map(str, sizes))] if sizes else [",".join(map(str, times))]
     return [*alone, str(folder / "overlap"), *settings, *numbers]
+
+
+def preloaded(command: Sequence[str], library: Path) -> list[str]:
+    """The same with this library in the program with MPI, but not in the one without."""
+    return [*command[:ALONE_WORDS], "sh", "-c", PRELOAD, str(library), *command[ALONE_WORDS:]]
 
 
 def read(text: str) -> list[Line]:

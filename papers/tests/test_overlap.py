@@ -11,10 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from conftest import Installation, Launch
+from stored_winners import store_winners
 from support import execute
 
 from collforge import layout
 from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
 from collforge.mpi_library import MpiLibrary
 from collforge.papers import figures
 from collforge.papers.figures import drawing, rows
@@ -114,7 +116,7 @@ def evaluated(
     launches = [
         [place, Impact((1.0,), (1 + 0.1 * number,)), *each] for number, each in enumerate(pairs)
     ]
-    settings = probe.Settings((), [2000], (), 1, 3, (), layout.from_name("2x1"))
+    settings = probe.Settings((), [2000], (), 1, 3, (), layout.from_name("2x1"), {})
     return probe.evaluate("made up", {progress: launches}, settings)
 
 
@@ -420,13 +422,16 @@ def test_wrong_arguments_end_the_program(folder: Path, words: list[str]) -> None
 
 @pytest.mark.slow
 def test_overlap_is_measured_and_drawn(
-    built: Installation, collforge: Launch, tmp_path: Path
+    built: Installation, made: Manifest, collforge: Launch, tmp_path: Path
 ) -> None:
-    """On this machine, in one job of ReFrame; of MPICH with and without a progress thread, in turn."""
+    """On this machine, in one job of ReFrame; with and without winners and progress threads, in turn."""
+    families = {"bcast": "full_lane", "alltoall": "full_lane"}
+    path = store_winners(tmp_path / "db", made, built.library, {"2x1": families}, "local")
     words = ["--mpi", built.library.name, "--system", "local", "--launches", "2", "--layout", "2x1"]
     words += ["--collective", "bcast,alltoall", "--times", "0.2,0.5", "--repetitions", "3"]
-    deployments = ["basic", "thread"] if built.library.flavor == "mpich" else ["basic"]
-    words += ["--progress", ",".join(deployments)]
+    deployments = ["basic", "thread"][: 2 if built.library.flavor == "mpich" else 1]
+    deployments += [f"{one}{probe.WINNERS}" for one in ("basic", "thread")]
+    words += ["--progress", "basic,thread", "--db", str(path)]
     files = {name: tmp_path / f"overlap.{name}" for name in ("json", "plot.svg")}
     options = [f"--{name.partition('.')[0]}={path}" for name, path in files.items()]
     done = collforge("probe", "overlap", *words, *options, timeout=300)
@@ -435,5 +440,8 @@ def test_overlap_is_measured_and_drawn(
     found = json.loads(files["json"].read_text())["rows"]
     assert len(found) == len(deployments) * (1 + 2 * 4 * (len(RATIOS) + 1))
     assert {row["progress"] for row in found} == set(deployments)
+    # A thread that MPI_Init has started is there.
+    wrong = {row["progress"] for row in found if "started no thread" in row["doubt"]}
+    assert not wrong
     assert all(len(row["values"]) == 2 for row in found)
     assert "computation (ms)" in files["plot.svg"].read_text()

@@ -2,12 +2,18 @@
  * Legal programs with nonblocking collectives that would hang if a collective waited in its start,
  * or went on only in its own wait. Run with four ranks at MPI_THREAD_MULTIPLE if the library has
  * it. Prints each one's name before it begins, and "passed" at the end.
+ *
+ *   nonblocking [threads | computes FILE]
+ *
+ * computes: rank 0 calls nothing of MPI until rank 1, which waits for its collective, makes the file.
  */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { COUNT = 1 << 18, MANY = 12 };
 
@@ -276,6 +282,27 @@ static void in_threads(MPI_Comm comm) {
     MPI_Comm_free(&own[1].comm);
 }
 
+/* Ends only if collectives go on while their ranks compute. */
+static void computes(MPI_Comm comm, const char *file) {
+    const struct timespec a_little = {.tv_nsec = 1000000};
+    MPI_Request request;
+    MPI_Iallreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm, &request);
+    for (int i = 0; rank == 0 && access(file, F_OK) != 0; i++) {
+        check(i < 20000, "nothing goes on while a rank computes");
+        (void)nanosleep(&a_little, NULL);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (rank == 1) {
+        FILE *made = fopen(file, "w");
+        check(made != NULL && fclose(made) == 0, "no file");
+    }
+    check_sum(to, COUNT);
+    MPI_Barrier(comm);
+    if (rank == 0) {
+        (void)unlink(file);
+    }
+}
+
 int main(int argc, char **argv) {
     static MPI_Request last;
     const int wanted =
@@ -297,6 +324,9 @@ int main(int argc, char **argv) {
         say("large counts"), large_counts(comm);
         if (level == MPI_THREAD_MULTIPLE) {
             say("threads"), in_threads(comm);
+        }
+        if (argc > 2) {
+            say("computes"), computes(comm, argv[2]);
         }
         if (i > 0) {
             MPI_Comm_free(&comm);

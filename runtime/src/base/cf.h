@@ -106,7 +106,6 @@ struct cf_comm {
     struct cf_chunk_set *chunks; /* chunks.h: the requested sets of chunk communicators */
     bool chunks_refused;
     bool order_refused; /* order_comm could not be created */
-    bool is_starting;   /* a nonblocking call: nothing may be set up now */
     /* A predefined op and a type that the MPI library was found to accept together. */
     MPI_Op legal_op;
     MPI_Datatype legal_type;

@@ -1,6 +1,6 @@
 /* The environment variables of the runtime. Those of world rank 0 apply to all ranks. The
- * exceptions, THREAD_MULTIPLE and START_TIMEOUT, are needed before ranks can communicate, so each
- * rank reads its own. */
+ * exceptions, PROGRESS, THREAD_MULTIPLE and START_TIMEOUT, are needed before ranks can communicate,
+ * so each rank reads its own. */
 #ifndef COLLFORGE_ENVIRONMENT_H_INCLUDED
 #define COLLFORGE_ENVIRONMENT_H_INCLUDED
 
@@ -50,7 +50,14 @@
         "if that is less; 0: at the first calls") \
     use(NONBLOCKING, "1", \
         "variants serve nonblocking collectives, too, and go on whenever the MPI library makes " \
-        "progress (Open MPI; MPICH from 4.3 on). Default: these run native") \
+        "progress (Open MPI; MPICH from 4.3 on; others with COLLFORGE_PROGRESS). Default: these run " \
+        "native") \
+    use(PROGRESS, "thread or thread:CORE", \
+        "beside COLLFORGE_NONBLOCKING: a thread in each process that makes variants go on while " \
+        "the program computes. It requests MPI_THREAD_MULTIPLE of the MPI library, with which " \
+        "one-sided communication of Open MPI 4 fails on networks without RDMA. CORE: the one that " \
+        "it is bound to, counted from 0 among the cores of the process, or from -1 backwards; the " \
+        "program should not compute there") \
     use(MEMORY, "SIZE", \
         "limit of the variants' temporaries in a process (default 64M). A call whose " \
         "estimated temporaries are larger runs native, except at sizes up to twice the one at " \

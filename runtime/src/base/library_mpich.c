@@ -21,8 +21,7 @@ static const char *shared_folder(void) {
     return "/dev/shm";
 }
 
-#if MPICH_NUMVERSION >= 40300000
-/* MPICH 5.0's aborts where a request of the array is null and a generalized one under way. Both
+/* It aborts where a request of the array is null and a generalized one under way (4.0.2, 5.0). Both
  * names: routines of mpi_f08 call PMPI's. */
 #define WRAP(name)                                                                                 \
     COLLFORGE_PUBLIC int name(int n, MPI_Request requests[], MPI_Status statuses[]) {              \
@@ -39,7 +38,8 @@ static const char *shared_folder(void) {
 WRAP(MPI_Waitall)
 __attribute__((weak)) WRAP(PMPI_Waitall)
 
-    static int (*advance_one)(void);
+#if MPICH_NUMVERSION >= 40300000
+static int (*advance_one)(void);
 static int (*is_complete)(MPI_Request);
 
 static bool has_completed(MPI_Request request) {

@@ -7,7 +7,9 @@
 #include "base/coroutine.h"
 #include "base/library.h"
 #include "base/log.h"
+#include "comm/progress_thread.h"
 #include "node/shared.h"
+#include "place/connect.h"
 
 enum { UNUSED_TAG = 32767 }; /* nothing is received */
 
@@ -18,7 +20,8 @@ enum { UNUSED_TAG = 32767 }; /* nothing is received */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct cf_under_way *first, *last;
 static atomic_int count;
-static atomic_bool hooked; /* changes under the lock */
+static atomic_bool hooked;   /* the MPI library calls advance; changes under the lock */
+static bool has_hook;
 
 /* ---- the requests ---------------------------------------------------------------------------- */
 
@@ -80,7 +83,7 @@ static void take_out(struct cf_under_way *call, struct cf_under_way *before) {
  * the next start. */
 static int advance(void) {
     int ended = 0;
-    if (!hooked) {
+    if (atomic_load(&count) == 0 && !hooked) {
         return -1;
     }
     if (pthread_mutex_trylock(&mutex) != 0) {
@@ -112,13 +115,26 @@ static bool is_of_interest(MPI_Comm comm, struct cf_state **state) {
            (*state)->comm.layout.size > 1 && (*state)->rules != NULL;
 }
 
+/* Whether a variant may serve calls whose sizes are exchanged in the coroutine. */
+static bool exchanges(const struct cf_state *state) {
+    bool found = false;
+    for (int i = 0; i < cf_ncollectives; i++) {
+        found |= cf_collectives[i].sized == CF_SIZED_EXCHANGED && cf_state_tunes(state, i);
+    }
+    return found;
+}
+
 void cf_under_way_set_up(MPI_Comm comm) {
     struct cf_state *state = NULL;
     bool shared = false;
+    bool order = false;
     if (cf_runtime.nonblocking && !in_set_up && is_of_interest(comm, &state)) {
         in_set_up = true;
         if (cf_state_complete(state) == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
             (void)cf_shared_ready(&state->comm, &shared);
+            if (exchanges(state)) {
+                (void)cf_order_ready(&state->comm, &order);
+            }
         }
         in_set_up = false;
     }
@@ -154,17 +170,28 @@ static void finish_requests(int n, const MPI_Request *requests) {
     }
 }
 
+/* For the thread. False if nothing is under way. */
+static bool poll_once(void) {
+    const bool busy = atomic_load(&count) > 0;
+    if (busy) {
+        wait_a_little();
+    }
+    return busy;
+}
+
 void cf_under_way_begin(bool wanted) {
     struct cf_state *world = NULL;
     if (!wanted) {
         return;
     }
-    cf_runtime.nonblocking =
-        cf_all_agree(cf_library.call_in_progress != NULL && cf_library.call_in_progress(NULL));
+    has_hook = cf_library.call_in_progress != NULL && cf_library.call_in_progress(NULL);
+    const bool has_thread = cf_progress_thread_begin(poll_once, !has_hook);
+    cf_runtime.nonblocking = cf_all_agree(has_hook || has_thread);
     if (!cf_runtime.nonblocking && is_of_interest(MPI_COMM_WORLD, &world) &&
         world->comm.layout.rank == 0) {
         cf_warn(
-            "COLLFORGE_NONBLOCKING is ignored: this %s cannot call others when it makes progress",
+            "COLLFORGE_NONBLOCKING is ignored: this %s cannot call others when it makes progress; "
+            "COLLFORGE_PROGRESS=thread can",
             cf_library.title);
     }
     cf_before_waitall = cf_runtime.nonblocking ? finish_requests : NULL;
@@ -184,13 +211,19 @@ int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
     last = call;
     call->state->under_way++;
     (void)atomic_fetch_add(&count, 1);
-    if (!hooked) {
+    if (has_hook && !hooked) {
         hooked = true; /* before: advance may be called in another thread at once */
         hooked = cf_library.call_in_progress(advance);
     }
     (void)pthread_mutex_unlock(&mutex);
+    cf_progress_thread_wake();
     (void)advance();
     return MPI_SUCCESS;
+}
+
+void cf_under_way_end(void) {
+    cf_under_way_finish_long(NULL);
+    cf_progress_thread_end();
 }
 
 void cf_under_way_finish_long(const struct cf_state *state) {

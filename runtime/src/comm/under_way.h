@@ -1,6 +1,7 @@
 /*
  * Nonblocking collectives that variants serve. Each runs as a coroutine (base/coroutine.h), which
- * goes on whenever the MPI library makes progress: in any call of MPI that waits.
+ * goes on whenever the MPI library makes progress, in any call of MPI that waits, or in a thread of
+ * its own (comm/progress_thread.h).
  *
  * The collectives of one communicator run one after the other, in the order of their start, which
  * is the same on all ranks. So they share its hidden communicators, windows and temporaries, also
@@ -24,7 +25,7 @@ struct cf_under_way {
 };
 
 /* In MPI_Init, on all ranks: sets cf_runtime.nonblocking if the MPI library lets calls go on in its
- * progress, and sets MPI_COMM_WORLD up. */
+ * progress or there is a thread for it, and sets MPI_COMM_WORLD up. */
 void cf_under_way_begin(bool wanted);
 
 /* Sets a new communicator up if variants may serve it, because a start cannot: other ranks may not
@@ -34,6 +35,9 @@ void cf_under_way_set_up(MPI_Comm comm);
 /* Starts a call, and sets *request to one that the program may wait for as for any other. Returns
  * an MPI error class; call->free has been called then. */
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request);
+
+/* In MPI_Finalize: waits for all calls, and ends the thread. */
+void cf_under_way_end(void);
 
 /* Waits for all calls of a communicator, or of all (NULL). */
 void cf_under_way_finish_long(const struct cf_state *state);

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 
+#include "base/coroutine.h"
 #include "base/hash.h"
 #include "data/facts.h"
 #include "data/sizes.h"
@@ -119,7 +120,7 @@ static int exchange_blocks(struct cf_comm *comm, const struct own *share, bool l
     const int at = own_index(share, comm->layout.rank, 0);
     const int own = legal ? block_bytes(&share->side, share->element, at) : -1;
     const int mine[] = {own, (int)(hash & INT_MAX)};
-    CF_TRY(PMPI_Allgather(mine, 2, MPI_INT, told, 2, MPI_INT, args->comm));
+    CF_TRY(CF_CALL(Allgather, allgather, mine, 2, MPI_INT, told, 2, MPI_INT, args->comm));
     const int hash_of_root = told[2 * (MPI_Aint)args->root + 1];
     hash = 0;
     for (int rank = 0; rank < size; rank++) {
@@ -182,7 +183,7 @@ static int exchange_pairs(struct cf_comm *comm, const struct own *share, bool le
         most = tell(share, size, comm->layout.rank, units, sums);
     }
     sums[DIFFERENCES] += !legal || most > CF_MOST_BYTES;
-    CF_TRY(PMPI_Allreduce(MPI_IN_PLACE, sums, SUMS, MPI_UINT64_T, MPI_SUM, args->comm));
+    CF_TRY(CF_CALL(Allreduce, allreduce, MPI_IN_PLACE, sums, SUMS, MPI_UINT64_T, MPI_SUM, args->comm));
     if (sums[DIFFERENCES] != 0) {
         return CF_DECLINED;
     }
@@ -191,7 +192,7 @@ static int exchange_pairs(struct cf_comm *comm, const struct own *share, bool le
     if (few) {
         most = all;
     } else {
-        CF_TRY(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, args->comm));
+        CF_TRY(CF_CALL(Allreduce, allreduce, MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, args->comm));
     }
     /* A carrier has at most what its node's ranks have. */
     if (all > CF_MOST_BYTES && most * comm->layout.max_node_size > CF_MOST_BYTES) {

@@ -93,10 +93,16 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
     return MPI_SUCCESS;
 }
 
+static _Thread_local bool only_local;
+
+void cf_prepare_local(bool local) {
+    only_local = local;
+}
+
 int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool there, bool *refused) {
     bool done = false;
-    if (there || *refused || comm->is_starting) {
+    if (there || *refused || only_local) {
         return MPI_SUCCESS;
     }
     CF_TRY(cf_prepare_part(comm, hidden, part, wanted, &done));

@@ -43,9 +43,7 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
     return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
 }
 
-/* The first choice by size that applies on this layout, whatever the sizes, of a collective whose
- * sizes are exchanged. NULL: none, so that nothing is exchanged. */
-static const struct cf_choice *any_choice(const struct cf_state *state, int collective) {
+const struct cf_choice *cf_choose_any(const struct cf_state *state, int collective) {
     struct cf_facts facts;
     const struct cf_choice *last = NULL;
     if (!cf_state_tunes(state, collective)) {
@@ -141,7 +139,7 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
     }
     const bool waits = sized == CF_SIZED_EXCHANGED;
     const struct cf_choice *choice =
-        waits ? any_choice(state, collective) : cf_choose_bytes(state, collective, bytes);
+        waits ? cf_choose_any(state, collective) : cf_choose_bytes(state, collective, bytes);
     if (choice != NULL && cf_guard_dropped(state, choice, bytes)) {
         choice = NULL;
     }

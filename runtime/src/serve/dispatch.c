@@ -14,6 +14,7 @@
 #include "device/gpu.h"
 #include "device/kinds.h"
 #include "device/staging.h"
+#include "place/connect.h"
 #include "serve/check_ops.h"
 #include "serve/guard.h"
 #include "winners/fixed_order.h"
@@ -168,6 +169,14 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
+/* After an exchange; any: a choice that might serve the call. NULL: native. */
+static const struct cf_choice *choose_exchanged(const struct cf_state *state,
+                                                const struct cf_choice *any) {
+    return any->evidence == CF_FORCED ? any
+                                      : cf_choose_bytes(state, any->variant->collective,
+                                                        state->comm.exchanged.mean);
+}
+
 /* What a blocking variant finds out itself and passes to native, which reports it: in a nonblocking
  * call it would be too late. */
 static bool will_be_refused(const struct cf_collective_info *info, const struct cf_args *args,
@@ -191,13 +200,27 @@ int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int 
         !serves(state, choice, collective, bytes, args->op)) {
         return CF_DECLINED;
     }
-    state->comm.is_starting = true;
+    cf_prepare_local(true);
     const int err = cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
-    state->comm.is_starting = false;
+    cf_prepare_local(false);
     return err != MPI_SUCCESS || !ready || is_illegal_here(info, args, &state->comm.layout) ||
                    will_be_refused(info, args, &state->comm.layout)
                ? CF_DECLINED
                : MPI_SUCCESS;
+}
+
+int cf_settle_exchanged(struct cf_state *state, const struct cf_choice **choice,
+                        const struct cf_args *args) {
+    const struct cf_choice *any = *choice;
+    const int collective = any->variant->collective;
+    if (is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout)) {
+        return CF_DECLINED;
+    }
+    CF_TRY(cf_exchange_sizes(&state->comm, collective, args));
+    *choice = choose_exchanged(state, any);
+    return *choice == NULL
+               ? CF_DECLINED
+               : cf_settle_start(state, *choice, collective, state->comm.exchanged.mean, args);
 }
 
 int cf_run_settled(struct cf_state *state, const struct cf_choice *choice,
@@ -257,8 +280,7 @@ static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
     const int collective = any->variant->collective;
     CF_TRY(cf_exchange_sizes(&state->comm, collective, args));
     const int64_t mean = state->comm.exchanged.mean;
-    const bool is_forced = any->evidence == CF_FORCED;
-    const struct cf_choice *choice = is_forced ? any : cf_choose_bytes(state, collective, mean);
+    const struct cf_choice *choice = choose_exchanged(state, any);
     if (cf_runtime.mode > CF_MODE_ON) {
         cf_observe_choice(state, collective, mean, choice, call);
     }

@@ -58,6 +58,10 @@ int64_t cf_call_bytes(int collective, int count, MPI_Datatype type, const int *c
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes);
 
+/* The first choice by size that applies on this layout, whatever the sizes, of a collective whose
+ * sizes are exchanged. NULL: none, so that nothing is exchanged. */
+const struct cf_choice *cf_choose_any(const struct cf_state *state, int collective);
+
 /* Whether a result can depend on the order in which the op was applied. Even a maximum can, of NaNs
  * or of two zeros. Two calls with the same arguments should give the same result (MPI standard,
  * advice to implementors on MPI_Reduce). */
@@ -79,6 +83,10 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
  * not set up yet. Ops of the program may be freed after the start; they are native. */
 int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int collective,
                     int64_t bytes, const struct cf_args *args);
+/* The same in a coroutine, for a collective whose sizes are exchanged: does so over args->comm.
+ * *choice: what cf_choose_any has found; set to what serves the call, if anything does. */
+int cf_settle_exchanged(struct cf_state *state, const struct cf_choice **choice,
+                        const struct cf_args *args);
 /* Runs a settled choice. Device buffers are copied to host memory first. Returns an MPI error
  * class. */
 int cf_run_settled(struct cf_state *state, const struct cf_choice *choice,

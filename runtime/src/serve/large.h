@@ -7,8 +7,6 @@
 #include "base/cf.h"
 #include "serve/fast.h"
 
-#if MPI_VERSION >= 4
-
 /* As an int, or -1, an illegal count, if it does not fit. */
 static inline int cf_narrow(MPI_Count count) {
     return count < 0 || count > INT_MAX ? -1 : (int)count;
@@ -21,6 +19,8 @@ static inline const int *cf_narrow_all(const MPI_Count *counts, int *narrow, int
     }
     return counts == NULL ? NULL : narrow;
 }
+
+#if MPI_VERSION >= 4
 
 /* cf_choose. A count that does not fit has too many bytes on all ranks, and so is native. */
 static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm comm,

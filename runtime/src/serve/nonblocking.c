@@ -10,29 +10,54 @@
 #include "data/tmpbuf.h"
 #include "serve/guard.h"
 
+enum { MOST_ARRAYS = 8 };
+
 struct started {
     struct cf_under_way call; /* first */
     const struct cf_choice *choice;
     struct cf_args args;
-    MPI_Datatype own[2]; /* types like the program's, which it may free */
-    void *arrays[3];     /* copies of its counts and displacements; NULL: none */
+    MPI_Datatype own[2];       /* types like the program's, which it may free */
+    void *arrays[MOST_ARRAYS]; /* copies of its counts and displacements */
+    int narrays;
+    bool short_of_memory;
+    bool is_large;
+    struct cf_large_counts large;
+    cf_native_call *native; /* NULL: the choice is settled */
 };
 
-static int run(struct cf_under_way *call) {
-    struct started *self = (struct started *)call;
-    const int err = cf_run_settled(call->state, self->choice, &self->args);
-    cf_tmpbufs_trim(&call->state->comm.tmpbufs);
-    return err == MPI_ERR_NO_MEM ? cf_raise(self->args.comm, err) : err;
-}
-
-static void release(struct cf_under_way *call) {
-    struct started *self = (struct started *)call;
+static void free_types(struct started *self) {
     for (int i = 0; i < 2; i++) {
         if (self->own[i] != MPI_DATATYPE_NULL) {
             (void)PMPI_Type_free(&self->own[i]);
         }
     }
-    for (int i = 0; i < 3; i++) {
+}
+
+static int run(struct cf_under_way *call) {
+    struct started *self = (struct started *)call;
+    struct cf_state *state = call->state;
+    struct cf_args hidden = self->args;
+    int err = MPI_SUCCESS;
+    if (self->native != NULL) {
+        hidden.comm = state->comm.layout.order_comm;
+        err = cf_settle_exchanged(state, &self->choice, &hidden);
+        if (cf_runtime.counts) {
+            cf_usage_started(err == MPI_SUCCESS);
+        }
+    }
+    err = err == MPI_SUCCESS ? cf_run_settled(state, self->choice, &self->args) : err;
+    if (err == CF_DECLINED && self->native != NULL) {
+        err = self->native(&hidden, self->is_large ? &self->large : NULL);
+    }
+    cf_tmpbufs_trim(&state->comm.tmpbufs);
+    free_types(self);
+    return err == MPI_ERR_NO_MEM ? cf_raise(self->args.comm, err) : err;
+}
+
+/* MPICH calls it with its lock held: calls of MPI would end in an assertion. */
+static void release(struct cf_under_way *call) {
+    struct started *self = (struct started *)call;
+    for (int i = 0; i < self->narrays; i++) {
         free(self->arrays[i]);
     }
     free(self);
@@ -71,31 +96,62 @@ static int keep_types(struct started *self, int collective, const struct cf_layo
     return MPI_SUCCESS;
 }
 
-/* NULL of NULL; *good is false when out of memory. */
-static void *copy_of(const void *array, size_t bytes, bool *good) {
-    void *copy = array == NULL ? NULL : malloc(bytes);
+/* Memory that lives as long as the call. */
+static void *allocate(struct started *self, size_t bytes) {
+    void *array = malloc(bytes);
+    if (array == NULL) {
+        self->short_of_memory = true;
+    } else {
+        self->arrays[self->narrays++] = array;
+    }
+    return array;
+}
+
+/* NULL of NULL. */
+static void *copy_of(struct started *self, const void *array, size_t bytes) {
+    void *copy = array == NULL ? NULL : allocate(self, bytes);
     if (copy != NULL) {
         memcpy(copy, array, bytes);
     }
-    *good = *good && (array == NULL || copy != NULL);
     return copy;
 }
 
-/* MPI forbids changes of the arrays before the end, but programs that free them run natively
- * (mpi4py's casts of large counts). False when out of memory. */
-static bool keep_arrays(struct started *self, const int *counts, size_t ranks) {
-    struct cf_args *args = &self->args;
-    bool good = true;
-    if (counts == NULL) {
-        return true;
+#define KEEP(array) ((array) = copy_of(self, array, (size_t)size * sizeof *(array)))
+
+/* Large counts, which become those of self->args, too, or plain ones. */
+static void keep_counts(struct started *self, const int **counts, const MPI_Count **large,
+                        int size) {
+    if (!self->is_large) {
+        KEEP(*counts);
+    } else if (*large != NULL) {
+        int *narrow = allocate(self, (size_t)size * sizeof *narrow);
+        KEEP(*large);
+        *counts = narrow == NULL || *large == NULL ? NULL : cf_narrow_all(*large, narrow, size);
     }
-    self->arrays[0] = copy_of(counts, ranks * sizeof *counts, &good);
-    self->arrays[1] = copy_of(args->rdispls, ranks * sizeof *args->rdispls, &good);
-    self->arrays[2] = copy_of(args->large_rdispls, ranks * sizeof *args->large_rdispls, &good);
-    args->recvcounts = self->arrays[0];
-    args->rdispls = self->arrays[1];
-    args->large_rdispls = self->arrays[2];
-    return good;
+}
+
+/* MPI forbids changes of the arrays before the end, but programs that free them run natively
+ * (mpi4py's casts of large counts). Only arrays that are significant here may be read. Returns an
+ * MPI error class. */
+static int keep_arrays(struct started *self, int collective, const struct cf_layout *layout) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
+    struct cf_args *args = &self->args;
+    const int size = layout->size;
+    if (info->sized != CF_SIZED_MEAN && info->sized != CF_SIZED_EXCHANGED) {
+        return MPI_SUCCESS;
+    }
+    const struct cf_part part = info->part(layout->rank, args->root, size);
+    if (part.in_blocks > 0 && args->sendbuf != MPI_IN_PLACE) {
+        keep_counts(self, &args->sendcounts, &self->large.sendcounts, size);
+        KEEP(args->sdispls);
+        KEEP(args->large_sdispls);
+    }
+    if (info->sized == CF_SIZED_MEAN || (part.out_blocks > 0 && args->recvbuf != MPI_IN_PLACE)) {
+        keep_counts(self, &args->recvcounts, &self->large.recvcounts, size);
+        KEEP(args->rdispls);
+        KEEP(args->large_rdispls);
+    }
+    return self->short_of_memory ? MPI_ERR_NO_MEM : MPI_SUCCESS;
 }
 
 /* What a wrapper passes on; counts: NULL, or of all ranks. */
@@ -105,6 +161,8 @@ struct starting {
     int count;
     MPI_Datatype type;
     const int *counts;
+    cf_native_call *native;              /* NULL: the size is known */
+    const struct cf_large_counts *large; /* NULL: args has the counts */
 };
 
 static int start(struct cf_state *state, const struct cf_choice *choice,
@@ -117,11 +175,17 @@ static int start(struct cf_state *state, const struct cf_choice *choice,
     *self = (struct started){.call = {.run = run, .free = release, .state = state},
                              .choice = choice,
                              .args = *what->args,
-                             .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL}};
-    const int err = keep_arrays(self, what->counts, (size_t)layout->size)
-                        ? keep_types(self, what->collective, layout)
-                        : cf_raise(what->args->comm, MPI_ERR_NO_MEM);
+                             .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL},
+                             .is_large = what->large != NULL,
+                             .native = what->native};
+    if (self->is_large) {
+        self->large = *what->large;
+    }
+    int err = keep_arrays(self, what->collective, layout);
+    err = err == MPI_SUCCESS ? keep_types(self, what->collective, layout)
+                             : cf_raise(what->args->comm, err);
     if (err != MPI_SUCCESS) {
+        free_types(self);
         release(&self->call);
         return err;
     }
@@ -132,7 +196,6 @@ static int start(struct cf_state *state, const struct cf_choice *choice,
 static struct cf_state *state_for(MPI_Comm comm, int collective) {
     struct cf_state *state = NULL;
     const bool may = cf_runtime.nonblocking && cf_runtime.mode >= CF_MODE_ON &&
-                     cf_collectives[collective].sized != CF_SIZED_EXCHANGED &&
                      cf_state_of(comm, &state) == MPI_SUCCESS && state->comm.layout.size > 0;
     return may ? state : NULL;
 }
@@ -153,14 +216,15 @@ static int attempt(struct cf_state *state, const struct starting *what, MPI_Requ
 
 int cf_start(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
              int count, MPI_Datatype type) {
-    const struct starting what = {args, collective, count, type, NULL};
+    const struct starting what = {.args = args, .collective = collective, .count = count, .type = type};
     struct cf_state *state = state_for(comm, collective);
     return state == NULL ? CF_DECLINED : attempt(state, &what, request);
 }
 
 int cf_start_mean(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
                   const int *counts, MPI_Datatype type) {
-    const struct starting what = {args, collective, 0, type, counts};
+    const struct starting what = {
+        .args = args, .collective = collective, .type = type, .counts = counts};
     struct cf_state *state = counts == NULL ? NULL : state_for(comm, collective);
     return state == NULL ? CF_DECLINED : attempt(state, &what, request);
 }
@@ -168,6 +232,18 @@ int cf_start_mean(const struct cf_args *args, MPI_Request *request, int collecti
 int cf_start_unsized(const struct cf_args *args, MPI_Request *request, int collective,
                      MPI_Comm comm) {
     return cf_start(args, request, collective, comm, 0, MPI_DATATYPE_NULL);
+}
+
+int cf_start_exchanged(const struct cf_args *args, MPI_Request *request, int collective,
+                       MPI_Comm comm, cf_native_call *native, const struct cf_large_counts *large) {
+    const struct starting what = {
+        .args = args, .collective = collective, .native = native, .large = large};
+    struct cf_state *state = state_for(comm, collective);
+    const struct cf_choice *any = state == NULL ? NULL : cf_choose_any(state, collective);
+    return any == NULL || state->stage != CF_STAGE_COMPLETE ||
+                   state->comm.layout.order_comm == MPI_COMM_NULL || state->comm.order_refused
+               ? CF_DECLINED
+               : start(state, any, &what, request);
 }
 
 #if MPI_VERSION >= 4
@@ -190,7 +266,8 @@ int cf_start_large_mean(const struct cf_args *args, MPI_Request *request, int co
         return cf_raise(comm, MPI_ERR_NO_MEM);
     }
     narrow.recvcounts = cf_narrow_all(counts, all, size);
-    const struct starting what = {&narrow, collective, 0, type, all};
+    const struct starting what = {
+        .args = &narrow, .collective = collective, .type = type, .counts = all};
     const int err = attempt(state, &what, request);
     free(all);
     return err;

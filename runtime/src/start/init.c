@@ -20,6 +20,7 @@
 #include "comm/learn.h"
 #include "comm/observe.h"
 #include "comm/report.h"
+#include "comm/progress_thread.h"
 #include "comm/under_way.h"
 #include "comm/usage.h"
 #include "data/sizes.h"
@@ -263,7 +264,7 @@ static void be_native(void) {
 /* On all ranks. Frees windows, for which the ranks of a node wait for each other. */
 static void stop(void) {
     cf_report_stop();
-    cf_under_way_finish_long(NULL);
+    cf_under_way_end();
     stop_observing();
     be_native();
     cf_states_stop();
@@ -335,6 +336,9 @@ static bool is_another_world(bool pmpi) {
 /* Whether the environment asks for MPI_THREAD_MULTIPLE, with which collectives may use the threads
  * of an MPI+OpenMP program (threads.h), and the program can have it without harm. */
 static bool wants_threads(void) {
+    if (cf_variable_is_on(CF_VARIABLE_NONBLOCKING) && cf_progress_thread_wanted()) {
+        return !cf_variable_is_on(CF_VARIABLE_DISABLE);
+    }
     if (!cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE)) {
         return false;
     }
