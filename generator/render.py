@@ -132,7 +132,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         comment_tail=lambda text: _comment(text, first=10).replace(" * ", "", 1),
         choose=wrappers.choose,
         count=wrappers.count,
-        start=wrappers.start,
+        starting=wrappers.starting,
         have_nonblocking=wrappers.have_nonblocking,
         nonblocking=wrappers.nonblocking,
         is_native=wrappers.is_native,

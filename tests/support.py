@@ -47,12 +47,13 @@ _MAKERS = (
     *("Comm_dup", "Comm_split", "Comm_split_type", "Comm_create", "Comm_create_group"),
     *("Intercomm_merge", "Cart_create", "Cart_sub", "Graph_create"),
 )
+_REQUESTS = ("Start", "Startall", "Request_free")
 
 
 def also_wrapped(flavor: str) -> set[str]:
     """The functions that the library wraps, other than collectives and MPI_Finalize."""
-    own = ["MPI_Comm_idup"] if flavor == "openmpi" else ["MPI_Session_init"]
-    own += [f"MPI_{name}" for name in _MAKERS]
+    own = ["MPI_Comm_idup"] if flavor == "openmpi" else ["MPI_Session_init", "MPI_Waitall"]
+    own += [f"MPI_{name}" for name in (*_MAKERS, *_REQUESTS)]
     return {*_ALSO_WRAPPED, *own, *(f"P{name}" for name in own)}
 
 

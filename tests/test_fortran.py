@@ -133,6 +133,18 @@ def has_mpi_4(mpi: str) -> bool:
     return int(probe.stdout.split()[-1]) >= 4
 
 
+def persistent(mpi: str, collectives: list[Collective]) -> set[str]:
+    """The functions that make persistent requests, and PMPI's."""
+    prefix, forms = ("MPI", ["", "_c"]) if has_mpi_4(mpi) else ("MPIX", [""])
+    return {
+        f"{profiling}{prefix}_{one.name.capitalize()}_init{form}"
+        for one in collectives
+        for form in forms
+        for profiling in ("", "P")
+        if not form or has_large_form(one)
+    }
+
+
 def test_exported_symbols(mpi: str, built: Installation, collectives: list[Collective]) -> None:
     command = ["nm", "-D", "--defined-only", str(built.built.library_path)]
     lines = execute(command).stdout.splitlines()
@@ -146,7 +158,8 @@ def test_exported_symbols(mpi: str, built: Installation, collectives: list[Colle
     if has_mpi_4(mpi):
         large = [one for one in collectives if has_large_form(one)]
         expected |= {f"{one.function}_c" for one in large}
-        expected |= {f"MPI_I{c.name}_c" for c in large if c.sized != "exchanged"}
+        expected |= {f"MPI_I{one.name}_c" for one in large}
+    expected |= persistent(mpi, collectives)
     assert {line.split()[2] for line in lines} == expected
 
 

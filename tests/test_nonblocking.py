@@ -19,7 +19,7 @@ from collforge.toolchain import build, libraries
 from collforge.tuner.cli import main
 
 __all__ = ["program"]
-SOURCE = TOP / "tests" / "c" / "nonblocking.c"
+PROGRAMS = TOP / "tests" / "c"
 FORTRAN = TOP / "tests" / "fortran"
 NODE_PHASES = ("shared", "native")
 FORCED = {"COLLFORGE_NONBLOCKING": "1", "COLLFORGE_NODE_MAP": "2", "COLLFORGE_VERBOSE": "1"}
@@ -33,17 +33,19 @@ LEGAL = (
     "large counts",
     "freed early",
 )
+PERSISTENT = ("any order", "beside messages", "freed early", "many")
 
 
-def compile_legal(mpicc: str, folder: Path) -> str:
-    target = str(folder / "nonblocking")
+def compile_legal(mpicc: str, folder: Path, way: str) -> str:
+    name = way if way == "persistent" else "nonblocking"
+    target = str(folder / name)
     command = [
         mpicc,
         "-std=gnu11",
         "-O1",
         "-Wall",
         "-Wextra",
-        str(SOURCE),
+        str(PROGRAMS / f"{name}.c"),
         "-o",
         target,
         "-pthread",
@@ -52,7 +54,7 @@ def compile_legal(mpicc: str, folder: Path) -> str:
     return target
 
 
-WAYS = ("single", "threads", "computes")
+WAYS = ("single", "threads", "computes", "persistent")
 
 
 def words(way: str, folder: Path) -> list[str]:
@@ -63,7 +65,8 @@ def words(way: str, folder: Path) -> list[str]:
 
 def variables(way: str, flavor: str, node_phase: str, library: Path) -> dict[str, str]:
     """A thread makes progress where a rank computes, and in MPICH 4.0.2, which calls nobody."""
-    threads = "thread" if way == "computes" or (flavor == "mpich" and way == "threads") else ""
+    alone = flavor == "mpich" and way != "single"
+    threads = "thread" if alone or way == "computes" else ""
     force = f"*=full_lane[node_phase={node_phase}]"
     own = {"LD_PRELOAD": str(library), "COLLFORGE_FORCE": force, "COLLFORGE_PROGRESS": threads}
     return FORCED | own
@@ -72,8 +75,8 @@ def variables(way: str, flavor: str, node_phase: str, library: Path) -> dict[str
 def check(stdout: str, stderr: str, way: str) -> None:
     """All programs have ended, and variants have served every nonblocking call."""
     said = stdout.splitlines()
-    assert {*LEGAL, "passed"} <= set(said)
-    assert all((name in said) == (name == way) for name in WAYS[1:])
+    assert {*(PERSISTENT if way == "persistent" else LEGAL), "passed"} <= set(said)
+    assert all((name in said) == (name == way) for name in ("threads", "computes"))
     found = re.search(r"variants served (\d+) of (\d+) nonblocking calls", stdout + stderr)
     assert found and int(found[1]) > 30
     assert found[1] == found[2]
@@ -84,7 +87,7 @@ def check(stdout: str, stderr: str, way: str) -> None:
 def test_legal_programs_end(
     node_phase: str, way: str, built: Installation, launch: Launch, tmp_path: Path
 ) -> None:
-    command = [compile_legal(str(built.library.mpicc), tmp_path), *words(way, tmp_path)]
+    command = [compile_legal(str(built.library.mpicc), tmp_path, way), *words(way, tmp_path)]
     flavor = built.library.flavor
     env = variables(way, flavor, node_phase, built.built.library_path)
     done = launch(built.library.name, 4, command, env)
@@ -105,7 +108,7 @@ def test_legal_programs_end_with_a_prefix(
     monkeypatch.setenv(f"COLLFORGE_MPI_{mpi.upper()}", str(PREFIXES / mpi))
     library = libraries.find(mpi)
     built = build.build(library, home())
-    command = [compile_legal(str(library.mpicc), tmp_path), *words(way, tmp_path)]
+    command = [compile_legal(str(library.mpicc), tmp_path, way), *words(way, tmp_path)]
     env = variables(way, mpi, "shared", built.library_path)
     own = ["env", *(f"{name}={value}" for name, value in env.items())]
     done = execute([*local_command(mpi, 4), *own, *command], timeout=120)

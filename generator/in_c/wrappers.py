@@ -52,30 +52,48 @@ def count(collective: Collective) -> str:
     return f"cf_count{suffix}({arguments})"
 
 
-def start(collective: Collective, large: bool = False) -> str:
-    """The C call that starts a variant for a nonblocking call; ``large``: of a large-count function."""
-    suffix, arguments = _chosen_by(collective)
+def starting(collective: Collective, large: bool = False) -> str:
+    """The initializers of struct cf_starting; ``large``: in a large-count function."""
+    found = [".args = &args", f".collective = CF_{collective.name.upper()}"]
     if collective.sized == "exchanged":
-        arguments += f", native_{collective.name}, {'&large' if large else 'NULL'}"
-        return f"cf_start_exchanged(&args, request, {arguments})"
-    return f"cf_start{'_large' if large else ''}{suffix}(&args, request, {arguments})"
+        found.append(f".native = native_{collective.name}")
+    size = _size(collective)
+    if len(size) == 2:
+        count, datatype = size
+        counts = "counts" if collective.sized == "mean" else "count"
+        if not large:
+            found.append(f".{counts} = {count}")
+        elif counts == "count":
+            found.append(f".count = cf_narrow({count})")
+        found.append(f".type = {datatype}")
+    else:
+        found.append(".type = MPI_DATATYPE_NULL")
+    if large and collective.sized != "block":
+        found.append(".large = &large")
+    return ", ".join(found)
 
 
 def _chosen_by(collective: Collective) -> tuple[str, str]:
     """The end of a function's name and its arguments."""
-    which = f"CF_{collective.name.upper()}, comm"
+    suffix = {"exchanged": "_unsized", "none": "_unsized", "mean": "_mean"}
+    arguments = (f"CF_{collective.name.upper()}", "comm", *_size(collective))
+    return suffix.get(collective.sized, ""), ", ".join(arguments)
+
+
+def _size(collective: Collective) -> tuple[str, ...]:
+    """The count or the counts of a block in C, and their type; empty where no rank knows them all."""
     if collective.sized in ("exchanged", "none"):
-        return "_unsized", which
+        return ()
     if collective.sized == "mean":
         counts, datatype = (block_argument(collective, what, False) for what in ("counts", "type"))
-        return "_mean", f"{which}, {counts}, {datatype}"
+        return f"{counts}", f"{datatype}"
     count, datatype = (block_argument(collective, what, False) for what in ("count", "type"))
     guard = _in_place_guard(collective)
     if guard:
         # If this rank passes MPI_IN_PLACE, the other side's arguments give the size of its block.
         count = f"{guard} ? {block_argument(collective, 'count', True)} : {count}"
         datatype = f"{guard} ? {block_argument(collective, 'type', True)} : {datatype}"
-    return "", f"{which}, {count}, {datatype}"
+    return f"{count}", f"{datatype}"
 
 
 def _in_place_guard(collective: Collective) -> str:

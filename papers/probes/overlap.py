@@ -21,12 +21,11 @@ from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.papers.programs import overlap
 from collforge.papers.programs.overlap import COLLECTIVES, DIAGNOSES, RATIOS, Impact, Pair
-from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
 from collforge.tuner.run.launches import Launch, Outcome, failure, run_launches
-from collforge.tuner.run.options import output_file, split, split_choices
+from collforge.tuner.run.options import split, split_choices
 from collforge.tuner.run.pictures import MapPicture
 
 SUMMARY = "whether nonblocking collectives overlap with computation"
@@ -43,8 +42,8 @@ DEPLOYMENTS = {
 }
 """Section 7; `free` is what the paper has of MPICH, whose thread it could not bind (section 7.3.1)."""
 
-WINNERS = ", winners"
-"""Behind a deployment whose collectives are served by winners, and whose thread is this project's."""
+VARIANTS = ", variants"
+"""Behind a deployment with the variants of --force and the thread of COLLFORGE_PROGRESS."""
 
 PROGRESS_THREAD = {
     "MPICH": {"MPICH_ASYNC_PROGRESS": "1"},
@@ -68,7 +67,7 @@ class Row:
     """One ratio or time of a point."""
 
     progress: str
-    """One of DEPLOYMENTS; behind it WINNERS, or nothing: native."""
+    """One of DEPLOYMENTS; behind it VARIANTS, or nothing: native."""
     collective: str
     """'': none."""
     communication_ms: float
@@ -228,8 +227,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     programs.add_launches(parser, LAUNCHES)
     words = "; ".join(f"{name}: {meaning}" for name, meaning in DEPLOYMENTS.items())
     parser.add_argument("--progress", default=BASIC, help=f"{words} (default: %(default)s)")
-    text = "also with winners of this database: the thread is that of COLLFORGE_PROGRESS, in any MPI library"
-    parser.add_argument("--db", metavar="FILE", type=output_file, help=text)
+    text = "also with these variants (as COLLFORGE_FORCE, e.g. '*=full_lane'), with any MPI library"
+    parser.add_argument("--force", metavar="VARIANTS", help=text)
 
 
 @dataclass(frozen=True)
@@ -244,8 +243,8 @@ class Settings:
     repetitions: int
     deployments: Sequence[str]
     at: Layout
-    winners: Mapping[str, str]
-    """The variables of launches with winners."""
+    forced: Mapping[str, str]
+    """The variables of launches with variants."""
 
     @property
     def seconds(self) -> float:
@@ -253,13 +252,13 @@ class Settings:
         return overlap.expected_seconds(len(self.collectives), self.times, self.repetitions)
 
     def launch(self, library: MpiLibrary, deployment: str, folder: Path) -> Launch:
-        progress = deployment.removesuffix(WINNERS)
+        progress = deployment.removesuffix(VARIANTS)
         served = deployment != progress
         leaves = progress in (FREE, DEDICATED)
         variables = {} if progress == BASIC else progress_thread(library)
         if served:
             own = {BASIC: "", DEDICATED: "thread:-1"}.get(progress, "thread")
-            variables = {**self.winners, "COLLFORGE_PROGRESS": own}
+            variables = {**self.forced, "COLLFORGE_PROGRESS": own}
         # A thread stays where it is put by the launcher, or by the program.
         variables |= {"OMP_NUM_THREADS": str(self.at.threads - leaves), "OMP_PROC_BIND": "false"}
         words = overlap.words(
@@ -313,10 +312,10 @@ def checked(library: MpiLibrary, args: argparse.Namespace) -> Settings:
     args.layout = at.name
     deployments = split_choices("progress", args.progress, tuple(DEPLOYMENTS))
     native = [one for one in deployments if one == BASIC or library.flavor != "openmpi"]
-    if len(native) < len(deployments) and args.db is None:
+    if len(native) < len(deployments) and args.force is None:
         raise CollforgeError(
             "Open MPI 4 and 5 have no thread that makes collectives progress: use --progress basic, "
-            "or --db and winners"
+            "or --force variants"
         )
     if at.threads < 2 and {FREE, DEDICATED} & set(deployments):
         raise CollforgeError(
@@ -338,20 +337,17 @@ def checked(library: MpiLibrary, args: argparse.Namespace) -> Settings:
         sizes=units.parse_sizes(args.sizes) if args.sizes else (),
         memory=units.parse_sizes(args.memory)[0],
         repetitions=args.repetitions,
-        deployments=native + [one + WINNERS for one in deployments if args.db is not None],
+        deployments=native + [one + VARIANTS for one in deployments if args.force is not None],
         at=at,
-        winners={} if args.db is None else winners(library, args, at),
+        forced={} if args.force is None else forced(library, args, at),
     )
 
 
-def winners(library: MpiLibrary, args: argparse.Namespace, at: Layout) -> dict[str, str]:
-    """The variables of launches that winners serve. Raises CollforgeError if there are none for this layout."""
-    place = Place(measuring.system_name(args), library.name, library.first_line, at.key)
-    programs.need_winners(args.db, place)
+def forced(library: MpiLibrary, args: argparse.Namespace, at: Layout) -> dict[str, str]:
+    """The variables of launches with variants, whose library is built."""
     build.build(library)
     found = {
-        "COLLFORGE_DB": str(args.db),
-        "COLLFORGE_SYSTEM": place.system,
+        "COLLFORGE_FORCE": args.force,
         "COLLFORGE_NONBLOCKING": "1",
         "COLLFORGE_START_TIMEOUT": "60",
     }
@@ -402,7 +398,7 @@ def evaluate(
 
 def misplaced(progress: str, places: Sequence[overlap.Place]) -> str:
     """Why the cores are not those of the deployment; '' if they are."""
-    progress = progress.removesuffix(WINNERS)
+    progress = progress.removesuffix(VARIANTS)
     if min(place.spare for place in places) < 0:
         return "more threads compute than there are cores"
     if progress != BASIC and not all(place.started for place in places):

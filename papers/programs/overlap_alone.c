@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     snprintf(found, sizeof found, "%d %d %.9f", order, products, cost(order, &products));
     compute_free();
     if (setenv("OVERLAP_ALONE", found, 1) == 0) {
-        execv(argv[3], &argv[3]);
+        execvp(argv[3], &argv[3]);
     }
     perror(argv[3]);
     return 4;

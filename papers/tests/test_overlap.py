@@ -11,12 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from conftest import Installation, Launch
-from stored_winners import store_winners
 from support import execute
 
 from collforge import layout
 from collforge.errors import CollforgeError
-from collforge.generator.manifest import Manifest
 from collforge.mpi_library import MpiLibrary
 from collforge.papers import figures
 from collforge.papers.figures import drawing, rows
@@ -422,16 +420,14 @@ def test_wrong_arguments_end_the_program(folder: Path, words: list[str]) -> None
 
 @pytest.mark.slow
 def test_overlap_is_measured_and_drawn(
-    built: Installation, made: Manifest, collforge: Launch, tmp_path: Path
+    built: Installation, collforge: Launch, tmp_path: Path
 ) -> None:
-    """On this machine, in one job of ReFrame; with and without winners and progress threads, in turn."""
-    families = {"bcast": "full_lane", "alltoall": "full_lane"}
-    path = store_winners(tmp_path / "db", made, built.library, {"2x1": families}, "local")
+    """On this machine, in one job of ReFrame; with and without variants and progress threads, in turn."""
     words = ["--mpi", built.library.name, "--system", "local", "--launches", "2", "--layout", "2x1"]
     words += ["--collective", "bcast,alltoall", "--times", "0.2,0.5", "--repetitions", "3"]
     deployments = ["basic", "thread"][: 2 if built.library.flavor == "mpich" else 1]
-    deployments += [f"{one}{probe.WINNERS}" for one in ("basic", "thread")]
-    words += ["--progress", "basic,thread", "--db", str(path)]
+    deployments += [f"{one}{probe.VARIANTS}" for one in ("basic", "thread")]
+    words += ["--progress", "basic,thread", "--force", "*=full_lane"]
     files = {name: tmp_path / f"overlap.{name}" for name in ("json", "plot.svg")}
     options = [f"--{name.partition('.')[0]}={path}" for name, path in files.items()]
     done = collforge("probe", "overlap", *words, *options, timeout=300)

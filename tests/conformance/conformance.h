@@ -15,6 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define INIT(name) MPI_##name##_init
+#else /* Open MPI 4's extension */
+#include <mpi-ext.h>
+#define INIT(name) MPIX_##name##_init
+#endif
+
 #include "arguments.h" /* struct cf_args, generated from the roles of arguments */
 
 /* ---- collectives: generated from the specs (collectives.c.j2) -------------------------------- */
@@ -47,6 +54,7 @@ struct collective {
     enum sized sized; /* the bytes by which the runtime chooses, for collforge_choice */
     int (*call)(const struct cf_args *arguments);                        /* MPI_* */
     int (*start)(const struct cf_args *arguments, MPI_Request *request); /* MPI_I* */
+    int (*init)(const struct cf_args *arguments, MPI_Request *request);  /* MPI_*_init */
     int (*native)(const struct cf_args *arguments);                      /* PMPI_* */
     int (*in_blocks)(int rank, int root, int size);
     int (*out_blocks)(int rank, int root, int size);

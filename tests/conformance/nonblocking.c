@@ -76,6 +76,22 @@ static int complete(const struct call *call, unsigned way, MPI_Request *request)
     }
 }
 
+static int make_persistent(const struct call *call, unsigned way,
+                           const struct cf_args *arguments) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int err = call->collective->init(arguments, &request);
+    if (err == MPI_SUCCESS) {
+        err = MPI_Start(&request);
+    }
+    if (err == MPI_SUCCESS) {
+        err = complete(call, way, &request);
+    }
+    if (request != MPI_REQUEST_NULL) {
+        must(MPI_Request_free(&request) == MPI_SUCCESS);
+    }
+    return err;
+}
+
 int make_call(const struct call *call, const struct cf_args *arguments) {
     /* Alike on all ranks: blocking and nonblocking calls do not match. */
     const uint64_t random = mix(call->seed + 1);
@@ -90,6 +106,10 @@ int make_call(const struct call *call, const struct cf_args *arguments) {
     if (!program.nonblocking || natives || random % 5 == 0) {
         return call->collective->call(arguments);
     }
+    const unsigned way = inter ? 0 : random / 5 % 6;
+    if (random / 30 % 4 == 0 && !inter) {
+        return make_persistent(call, way, arguments);
+    }
     const int err = call->collective->start(arguments, &request);
-    return err == MPI_SUCCESS ? complete(call, inter ? 0 : random / 5 % 6, &request) : err;
+    return err == MPI_SUCCESS ? complete(call, way, &request) : err;
 }

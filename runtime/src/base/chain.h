@@ -18,12 +18,15 @@ CF_HIDDEN void cf_chain(const char *name, void *function);
  * program that is linked with all of MPI there is no next definition, and the only one is MPI's.
  */
 #define CF_OWN(name, function, parameters, ...)                                                    \
+    CF_OWN_OF(name, function, #function, parameters, __VA_ARGS__)
+/* text: the function's name. */
+#define CF_OWN_OF(name, function, text, parameters, ...)                                           \
     int name parameters {                                                                          \
         static int(*_Atomic own) parameters = NULL;                                                \
         int(*found) parameters = own;                                                              \
         if (found == NULL) {                                                                       \
             found = function;                                                                      \
-            cf_chain(#function, &found);                                                           \
+            cf_chain(text, &found);                                                                \
             own = found;                                                                           \
         }                                                                                          \
         return found(__VA_ARGS__);                                                                 \

@@ -93,6 +93,7 @@ struct cf_call {
 };
 
 struct cf_common;
+struct cf_companions;
 
 struct cf_state {
     struct cf_comm comm;          /* its layout is a copy of the common one */
@@ -106,6 +107,7 @@ struct cf_state {
     bool host_only;        /* they are host memory only */
     bool inherited;        /* it came to the communicator by duplication */
     _Atomic int under_way; /* nonblocking calls that variants serve (under_way.h) */
+    struct cf_companions *companions; /* NULL: none (companions.h) */
     struct cf_trial *trials;
     struct cf_tally *tallies; /* of its calls (observe.h) */
     struct cf_state *previous, *next;

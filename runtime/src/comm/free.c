@@ -8,6 +8,7 @@
 #include "base/library.h"
 #include "comm/being_freed.h"
 #include "comm/comm.h"
+#include "comm/companions.h"
 #include "comm/under_way.h"
 
 #pragma weak PMPI_Comm_free
@@ -28,6 +29,9 @@ static void finish(MPI_Comm comm) {
     uintptr_t found = 0;
     if (cf_handle_find(&cf_states, (uintptr_t)comm, &found)) {
         cf_under_way_finish((const struct cf_state *)found);
+        if (found != (uintptr_t)cf_freed) {
+            cf_companions_free((struct cf_state *)found);
+        }
     }
 }
 

@@ -47,6 +47,10 @@ static int cancel(void *call, int complete) {
     return MPI_SUCCESS;
 }
 
+static void complete_generalized(struct cf_under_way *call) {
+    (void)PMPI_Grequest_complete(call->request);
+}
+
 /* ---- progress -------------------------------------------------------------------------------- */
 
 static void body(void *what) {
@@ -94,7 +98,7 @@ static int advance(void) {
         struct cf_under_way *const next = call->next;
         if (go_on(call)) {
             take_out(call, before);
-            (void)PMPI_Grequest_complete(call->request); /* which may free it */
+            call->complete(call); /* which may free it, or start it again */
             ended++;
         } else {
             before = call;
@@ -198,13 +202,8 @@ void cf_under_way_begin(bool wanted) {
     cf_under_way_set_up(MPI_COMM_WORLD);
 }
 
-int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
-    const int err = PMPI_Grequest_start(query, free_call, cancel, call, request);
-    if (err != MPI_SUCCESS) {
-        call->free(call);
-        return err;
-    }
-    call->request = *request;
+void cf_under_way_queue(struct cf_under_way *call) {
+    call->coroutine = NULL;
     call->next = NULL;
     (void)pthread_mutex_lock(&mutex);
     *(last == NULL ? &first : &last->next) = call;
@@ -218,6 +217,17 @@ int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
     (void)pthread_mutex_unlock(&mutex);
     cf_progress_thread_wake();
     (void)advance();
+}
+
+int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
+    const int err = PMPI_Grequest_start(query, free_call, cancel, call, request);
+    if (err != MPI_SUCCESS) {
+        call->free(call);
+        return err;
+    }
+    call->complete = complete_generalized;
+    call->request = *request;
+    cf_under_way_queue(call);
     return MPI_SUCCESS;
 }
 

@@ -16,7 +16,8 @@
 /* A call that has started. Its maker embeds it. */
 struct cf_under_way {
     int (*run)(struct cf_under_way *); /* in the coroutine; returns an MPI error class */
-    void (*free)(struct cf_under_way *);
+    void (*complete)(struct cf_under_way *); /* completes its request */
+    void (*free)(struct cf_under_way *);     /* of a generalized request */
     struct cf_state *state;
     int err;
     MPI_Request request;
@@ -32,8 +33,10 @@ void cf_under_way_begin(bool wanted);
  * come to it before this one has gone on. Collective. Does nothing for MPI_COMM_NULL. */
 void cf_under_way_set_up(MPI_Comm comm);
 
-/* Starts a call, and sets *request to one that the program may wait for as for any other. Returns
- * an MPI error class; call->free has been called then. */
+/* Starts a call, which has its request. */
+void cf_under_way_queue(struct cf_under_way *call);
+/* Starts a call, and sets *request to a generalized one, which the program may wait for as for any
+ * other. Returns an MPI error class; call->free has been called then. */
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request);
 
 /* In MPI_Finalize: waits for all calls, and ends the thread. */

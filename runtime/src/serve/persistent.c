@@ -1,0 +1,209 @@
+/*
+ * Persistent collectives by variants. Each has a communicator of its own (comm/companions.h), and its
+ * request is a persistent receive of a message that the process sends itself at the end: MPI_Start
+ * refuses generalized requests.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/chain.h"
+#include "base/handle_table.h"
+#include "comm/companions.h"
+#include "place/connect.h"
+#include "serve/kept.h"
+
+struct persistent {
+    struct cf_kept *kept;
+    struct cf_companions *companions;
+    int taken; /* of these */
+    int tag;   /* of its message */
+};
+
+/* By their requests. */
+static struct cf_handle_table persistents = CF_HANDLE_TABLE_INITIALIZER;
+
+/* This process alone, for the messages; and which tags are in use. */
+static struct {
+    pthread_mutex_t mutex;
+    MPI_Comm comm;
+    bool used[CF_MOST_HIDDEN];
+} self = {.mutex = PTHREAD_MUTEX_INITIALIZER, .comm = MPI_COMM_NULL};
+
+static struct persistent *find(MPI_Request request) {
+    uintptr_t found = 0;
+    return cf_handle_find(&persistents, (uintptr_t)request, &found) ? (struct persistent *)found
+                                                                    : NULL;
+}
+
+/* -1: none is left. */
+static int take_tag(void) {
+    int tag = 0;
+    (void)pthread_mutex_lock(&self.mutex);
+    const bool good = self.comm != MPI_COMM_NULL ||
+                      (cf_hidden_may(1) && cf_hidden_split(MPI_COMM_SELF, 0, 0, &self.comm));
+    while (good && tag < CF_MOST_HIDDEN && self.used[tag]) {
+        tag++;
+    }
+    const bool found = good && tag < CF_MOST_HIDDEN;
+    if (found) {
+        self.used[tag] = true;
+    }
+    (void)pthread_mutex_unlock(&self.mutex);
+    return found ? tag : -1;
+}
+
+static void give_tag(int tag) {
+    (void)pthread_mutex_lock(&self.mutex);
+    self.used[tag] = false;
+    (void)pthread_mutex_unlock(&self.mutex);
+}
+
+static int run(struct cf_under_way *call) {
+    struct cf_kept *kept = (struct cf_kept *)call;
+    const int err = cf_kept_run(kept);
+    return err == MPI_SUCCESS ? err : cf_raise(MPI_COMM_SELF, err);
+}
+
+/* Its receive is there, so this does not wait. */
+static void complete(struct cf_under_way *call) {
+    const struct persistent *of = ((const struct cf_kept *)call)->owner;
+    (void)PMPI_Send(NULL, 0, MPI_BYTE, 0, of->tag, self.comm);
+}
+
+/* Frees one that MPI's own functions have no request of any more, or not yet. */
+static void discard(struct persistent *one) {
+    if (one->kept != NULL) {
+        cf_kept_free_types(one->kept);
+        cf_kept_free(one->kept);
+    }
+    cf_companion_give(one->companions, one->taken);
+    if (one->tag >= 0) {
+        give_tag(one->tag);
+    }
+    free(one);
+}
+
+/* Local. CF_DECLINED, or an MPI error class. */
+static int make(struct cf_state *state, const struct cf_choice *choice,
+                const struct cf_starting *what, struct persistent *one, MPI_Request *request) {
+    CF_TRY(cf_kept_make(state, choice, what, &one->kept));
+    one->kept->owner = one;
+    one->kept->args.comm = state->comm.handle;
+    one->kept->call.run = run;
+    one->kept->call.complete = complete;
+    CF_TRY(PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, one->tag, self.comm, request));
+    one->kept->call.request = *request;
+    return cf_handle_insert(&persistents, (uintptr_t)*request, (uintptr_t)one) ? MPI_SUCCESS
+                                                                               : MPI_ERR_NO_MEM;
+}
+
+int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {
+    struct persistent *one = NULL;
+    struct cf_state *companion = NULL;
+    const struct cf_choice *choice = NULL;
+    int taken = -1;
+    if (!cf_state_tunes(state, what->collective) || state->stage != CF_STAGE_COMPLETE) {
+        return CF_DECLINED;
+    }
+    const int tag = take_tag();
+    one = calloc(1, sizeof *one);
+    const bool good = cf_find_start(state, what) != NULL && tag >= 0 && one != NULL;
+    int err = cf_companion_take(state, good, &taken);
+    if (err == MPI_SUCCESS && taken >= 0) {
+        err = cf_state_of(state->companions->comm[taken], &companion);
+        choice = err == MPI_SUCCESS ? cf_find_start(companion, what) : NULL;
+    }
+    if (taken < 0 || one == NULL) {
+        free(one);
+        if (tag >= 0) {
+            give_tag(tag);
+        }
+        return err == MPI_SUCCESS ? CF_DECLINED : err;
+    }
+    *one = (struct persistent){.companions = state->companions, .taken = taken, .tag = tag};
+    err = choice == NULL ? CF_DECLINED : make(companion, choice, what, one, request);
+    if (err != MPI_SUCCESS) {
+        discard(one);
+    }
+    return err == CF_DECLINED || err == MPI_SUCCESS ? err : cf_raise(what->args->comm, err);
+}
+
+/* ---- MPI's functions for requests ------------------------------------------------------------ */
+
+static int start(MPI_Request *request, int (*next)(MPI_Request *)) {
+    struct persistent *one = request == NULL ? NULL : find(*request);
+    const int err = next(request);
+    if (one != NULL && err == MPI_SUCCESS) {
+        cf_under_way_queue(&one->kept->call);
+    }
+    return err;
+}
+
+static int start_all(int n, MPI_Request *requests, int (*next)(int, MPI_Request *),
+                     int (*next_one)(MPI_Request *)) {
+    bool any = false;
+    for (int i = 0; i < n && requests != NULL && !any; i++) {
+        any = find(requests[i]) != NULL;
+    }
+    if (!any) {
+        return next(n, requests);
+    }
+    for (int i = 0; i < n; i++) {
+        CF_TRY(start(&requests[i], next_one));
+    }
+    return MPI_SUCCESS;
+}
+
+static int free_request(MPI_Request *request, int (*next)(MPI_Request *)) {
+    struct persistent *one = request == NULL ? NULL : find(*request);
+    if (one != NULL) {
+        cf_handle_remove(&persistents, (uintptr_t)*request);
+        discard(one);
+    }
+    return next(request);
+}
+
+/* Under both names, because Open MPI's Fortran routines call PMPI's. */
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Start(MPI_Request *request);
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Startall(int n, MPI_Request requests[]);
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Request_free(MPI_Request *request);
+
+static CF_OWN(own_start, PMPI_Start, (MPI_Request *request), request)
+static CF_OWN(own_startall, PMPI_Startall, (int n, MPI_Request *requests), n, requests)
+static CF_OWN(own_request_free, PMPI_Request_free, (MPI_Request *request), request)
+
+static struct {
+    int (*start)(MPI_Request *);
+    int (*startall)(int, MPI_Request *);
+    int (*request_free)(MPI_Request *);
+} chained = {PMPI_Start, PMPI_Startall, PMPI_Request_free};
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Start", &chained.start);
+    cf_chain("MPI_Startall", &chained.startall);
+    cf_chain("MPI_Request_free", &chained.request_free);
+}
+
+COLLFORGE_PUBLIC int MPI_Start(MPI_Request *request) {
+    return start(request, chained.start);
+}
+
+COLLFORGE_PUBLIC int MPI_Startall(int n, MPI_Request requests[]) {
+    return start_all(n, requests, chained.startall, chained.start);
+}
+
+COLLFORGE_PUBLIC int MPI_Request_free(MPI_Request *request) {
+    return free_request(request, chained.request_free);
+}
+
+int PMPI_Start(MPI_Request *request) {
+    return start(request, own_start);
+}
+
+int PMPI_Startall(int n, MPI_Request requests[]) {
+    return start_all(n, requests, own_startall, own_start);
+}
+
+int PMPI_Request_free(MPI_Request *request) {
+    return free_request(request, own_request_free);
+}
