@@ -21,7 +21,6 @@ struct cf_kept {
     bool is_large;
     struct cf_large_counts large;
     cf_native_call *native; /* NULL: the choice is settled */
-    void *owner;
 };
 
 /* Of a call on the state's communicator. Returns an MPI error class, which MPI has been told. */

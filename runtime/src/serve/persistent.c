@@ -3,59 +3,28 @@
  * request is a persistent receive of a message that the process sends itself at the end: MPI_Start
  * refuses generalized requests.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/chain.h"
 #include "base/handle_table.h"
 #include "comm/companions.h"
-#include "place/connect.h"
 #include "serve/kept.h"
 
 struct persistent {
     struct cf_kept *kept;
     struct cf_companions *companions;
     int taken; /* of these */
-    int tag;   /* of its message */
 };
+
+enum { TAG = 0 }; /* nothing else is sent over the communicator itself */
 
 /* By their requests. */
 static struct cf_handle_table persistents = CF_HANDLE_TABLE_INITIALIZER;
-
-/* This process alone, for the messages; and which tags are in use. */
-static struct {
-    pthread_mutex_t mutex;
-    MPI_Comm comm;
-    bool used[CF_MOST_HIDDEN];
-} self = {.mutex = PTHREAD_MUTEX_INITIALIZER, .comm = MPI_COMM_NULL};
 
 static struct persistent *find(MPI_Request request) {
     uintptr_t found = 0;
     return cf_handle_find(&persistents, (uintptr_t)request, &found) ? (struct persistent *)found
                                                                     : NULL;
-}
-
-/* -1: none is left. */
-static int take_tag(void) {
-    int tag = 0;
-    (void)pthread_mutex_lock(&self.mutex);
-    const bool good = self.comm != MPI_COMM_NULL ||
-                      (cf_hidden_may(1) && cf_hidden_split(MPI_COMM_SELF, 0, 0, &self.comm));
-    while (good && tag < CF_MOST_HIDDEN && self.used[tag]) {
-        tag++;
-    }
-    const bool found = good && tag < CF_MOST_HIDDEN;
-    if (found) {
-        self.used[tag] = true;
-    }
-    (void)pthread_mutex_unlock(&self.mutex);
-    return found ? tag : -1;
-}
-
-static void give_tag(int tag) {
-    (void)pthread_mutex_lock(&self.mutex);
-    self.used[tag] = false;
-    (void)pthread_mutex_unlock(&self.mutex);
 }
 
 static int run(struct cf_under_way *call) {
@@ -64,10 +33,11 @@ static int run(struct cf_under_way *call) {
     return err == MPI_SUCCESS ? err : cf_raise(MPI_COMM_SELF, err);
 }
 
-/* Its receive is there, so this does not wait. */
+/* Its receive is there, so this does not wait. Not over a communicator of one process: MPICH 4.0.2
+ * loses messages there between two threads. */
 static void complete(struct cf_under_way *call) {
-    const struct persistent *of = ((const struct cf_kept *)call)->owner;
-    (void)PMPI_Send(NULL, 0, MPI_BYTE, 0, of->tag, self.comm);
+    const struct cf_comm *comm = &call->state->comm;
+    (void)PMPI_Send(NULL, 0, MPI_BYTE, comm->layout.rank, TAG, comm->handle);
 }
 
 /* Frees one that MPI's own functions have no request of any more, or not yet. */
@@ -77,9 +47,6 @@ static void discard(struct persistent *one) {
         cf_kept_free(one->kept);
     }
     cf_companion_give(one->companions, one->taken);
-    if (one->tag >= 0) {
-        give_tag(one->tag);
-    }
     free(one);
 }
 
@@ -87,11 +54,11 @@ static void discard(struct persistent *one) {
 static int make(struct cf_state *state, const struct cf_choice *choice,
                 const struct cf_starting *what, struct persistent *one, MPI_Request *request) {
     CF_TRY(cf_kept_make(state, choice, what, &one->kept));
-    one->kept->owner = one;
     one->kept->args.comm = state->comm.handle;
     one->kept->call.run = run;
     one->kept->call.complete = complete;
-    CF_TRY(PMPI_Recv_init(NULL, 0, MPI_BYTE, 0, one->tag, self.comm, request));
+    CF_TRY(PMPI_Recv_init(NULL, 0, MPI_BYTE, state->comm.layout.rank, TAG, state->comm.handle,
+                          request));
     one->kept->call.request = *request;
     return cf_handle_insert(&persistents, (uintptr_t)*request, (uintptr_t)one) ? MPI_SUCCESS
                                                                                : MPI_ERR_NO_MEM;
@@ -105,9 +72,8 @@ int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request 
     if (!cf_state_tunes(state, what->collective) || state->stage != CF_STAGE_COMPLETE) {
         return CF_DECLINED;
     }
-    const int tag = take_tag();
     one = calloc(1, sizeof *one);
-    const bool good = cf_find_start(state, what) != NULL && tag >= 0 && one != NULL;
+    const bool good = cf_find_start(state, what) != NULL && one != NULL;
     int err = cf_companion_take(state, good, &taken);
     if (err == MPI_SUCCESS && taken >= 0) {
         err = cf_state_of(state->companions->comm[taken], &companion);
@@ -115,12 +81,9 @@ int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request 
     }
     if (taken < 0 || one == NULL) {
         free(one);
-        if (tag >= 0) {
-            give_tag(tag);
-        }
         return err == MPI_SUCCESS ? CF_DECLINED : err;
     }
-    *one = (struct persistent){.companions = state->companions, .taken = taken, .tag = tag};
+    *one = (struct persistent){.companions = state->companions, .taken = taken};
     err = choice == NULL ? CF_DECLINED : make(companion, choice, what, one, request);
     if (err != MPI_SUCCESS) {
         discard(one);
