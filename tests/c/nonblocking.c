@@ -5,7 +5,8 @@
  *
  *   nonblocking [threads | computes FILE]
  *
- * computes: rank 0 calls nothing of MPI until rank 1, which waits for its collective, makes the file.
+ * computes: rank 0 calls nothing of MPI until rank 1, which waits for its collective, makes the
+ * file.
  */
 #include <mpi.h>
 #include <pthread.h>

@@ -43,7 +43,8 @@ static void any_order(MPI_Comm comm) {
     static int sum[COUNT], all[MOST * 100], parts[MOST * 100], root[COUNT], own[MOST * 100];
     enum { SUM, ALL, PARTS, ROOT, BARRIER, LAST };
     MPI_Request requests[LAST];
-    INIT(Allreduce)(MPI_IN_PLACE, sum, COUNT, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &requests[SUM]);
+    INIT(Allreduce)(MPI_IN_PLACE, sum, COUNT, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL,
+                    &requests[SUM]);
     INIT(Allgather)(own, 100, MPI_INT, all, 100, MPI_INT, comm, MPI_INFO_NULL, &requests[ALL]);
     INIT(Alltoall)(own, 100, MPI_INT, parts, 100, MPI_INT, comm, MPI_INFO_NULL, &requests[PARTS]);
     INIT(Bcast)(root, COUNT, MPI_INT, size - 1, comm, MPI_INFO_NULL, &requests[ROOT]);
@@ -120,7 +121,8 @@ static void beside_messages(MPI_Comm comm) {
     }
 }
 
-/* Types and arrays are freed after the call that makes the request, communicators before its end. */
+/* Types and arrays are freed after the call that makes the request, communicators before its end.
+ */
 static void freed_early(void) {
     static int out[MOST * 300], in[MOST * 300];
     MPI_Comm comm;

@@ -39,7 +39,7 @@ WRAP(MPI_Waitall)
 __attribute__((weak)) WRAP(PMPI_Waitall)
 
 #if MPICH_NUMVERSION >= 40300000
-static int (*advance_one)(void);
+    static int (*advance_one)(void);
 static int (*is_complete)(MPI_Request);
 
 static bool has_completed(MPI_Request request) {
@@ -65,7 +65,7 @@ static bool call_in_progress(int (*advance)(void)) {
     return start(make_progress, NULL, MPIX_STREAM_NULL) == MPI_SUCCESS;
 }
 #else
-static bool call_in_progress(int (*advance)(void)) {
+    static bool call_in_progress(int (*advance)(void)) {
     (void)advance;
     return false;
 }

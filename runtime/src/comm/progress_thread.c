@@ -34,8 +34,8 @@ bool cf_progress_thread_wanted(void) {
            (text[sizeof word - 1] == '\0' || text[sizeof word - 1] == ':');
 }
 
-/* The CORE-th of the CPUs that this process may use; a negative CORE counts from the last one. False
- * if there is no such. */
+/* The CORE-th of the CPUs that this process may use; a negative CORE counts from the last one.
+ * False if there is no such. */
 static bool find_core(const char *text, cpu_set_t *core) {
     cpu_set_t all;
     char *end = NULL;

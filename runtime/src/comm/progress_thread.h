@@ -13,8 +13,8 @@
 bool cf_progress_thread_wanted(void);
 
 /*
- * After MPI_Init. Starts the thread if it is wanted: it calls poll while that returns true, from each
- * wake on. alone: nobody else does so while the program waits. False if there is none, after a
+ * After MPI_Init. Starts the thread if it is wanted: it calls poll while that returns true, from
+ * each wake on. alone: nobody else does so while the program waits. False if there is none, after a
  * warning where the environment asks for one.
  */
 bool cf_progress_thread_begin(bool (*poll)(void), bool alone);

@@ -20,7 +20,7 @@ enum { UNUSED_TAG = 32767 }; /* nothing is received */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct cf_under_way *first, *last;
 static atomic_int count;
-static atomic_bool hooked;   /* the MPI library calls advance; changes under the lock */
+static atomic_bool hooked; /* the MPI library calls advance; changes under the lock */
 static bool has_hook;
 
 /* ---- the requests ---------------------------------------------------------------------------- */

@@ -183,7 +183,8 @@ static int exchange_pairs(struct cf_comm *comm, const struct own *share, bool le
         most = tell(share, size, comm->layout.rank, units, sums);
     }
     sums[DIFFERENCES] += !legal || most > CF_MOST_BYTES;
-    CF_TRY(CF_CALL(Allreduce, allreduce, MPI_IN_PLACE, sums, SUMS, MPI_UINT64_T, MPI_SUM, args->comm));
+    CF_TRY(
+        CF_CALL(Allreduce, allreduce, MPI_IN_PLACE, sums, SUMS, MPI_UINT64_T, MPI_SUM, args->comm));
     if (sums[DIFFERENCES] != 0) {
         return CF_DECLINED;
     }
@@ -192,7 +193,8 @@ static int exchange_pairs(struct cf_comm *comm, const struct own *share, bool le
     if (few) {
         most = all;
     } else {
-        CF_TRY(CF_CALL(Allreduce, allreduce, MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, args->comm));
+        CF_TRY(CF_CALL(Allreduce, allreduce, MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX,
+                       args->comm));
     }
     /* A carrier has at most what its node's ranks have. */
     if (all > CF_MOST_BYTES && most * comm->layout.max_node_size > CF_MOST_BYTES) {

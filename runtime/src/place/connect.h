@@ -33,8 +33,8 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
                     const void *wanted, bool *done);
 /* Whether this thread prepares a nonblocking call: nothing may be set up then. */
 void cf_prepare_local(bool local);
-/* As cf_prepare_part, for what only some variants need. Runs at most once: not if it is there, never
- * again after it was refused, and not where only cf_prepare_local is allowed. */
+/* As cf_prepare_part, for what only some variants need. Runs at most once: not if it is there,
+ * never again after it was refused, and not where only cf_prepare_local is allowed. */
 int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool there, bool *refused);
 

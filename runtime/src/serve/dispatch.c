@@ -172,9 +172,9 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
 /* After an exchange; any: a choice that might serve the call. NULL: native. */
 static const struct cf_choice *choose_exchanged(const struct cf_state *state,
                                                 const struct cf_choice *any) {
-    return any->evidence == CF_FORCED ? any
-                                      : cf_choose_bytes(state, any->variant->collective,
-                                                        state->comm.exchanged.mean);
+    return any->evidence == CF_FORCED
+               ? any
+               : cf_choose_bytes(state, any->variant->collective, state->comm.exchanged.mean);
 }
 
 /* What a blocking variant finds out itself and passes to native, which reports it: in a nonblocking

@@ -1,6 +1,6 @@
 /*
- * The arguments of a call that outlive its start: nonblocking or persistent. Programs may free their
- * types after it.
+ * The arguments of a call that outlive its start: nonblocking or persistent. Programs may free
+ * their types after it.
  */
 #ifndef COLLFORGE_KEPT_H_INCLUDED
 #define COLLFORGE_KEPT_H_INCLUDED

@@ -26,8 +26,8 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
                    ? NULL
                    : cf_choose_any(state, collective);
     }
-    const int64_t bytes = cf_call_bytes(collective, what->count, what->type, what->counts,
-                                        state->comm.layout.size);
+    const int64_t bytes =
+        cf_call_bytes(collective, what->count, what->type, what->counts, state->comm.layout.size);
     const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
     const bool serves =
         choice != NULL && !cf_guard_dropped(state, choice, bytes) &&
@@ -64,7 +64,8 @@ static int start_narrowed(struct cf_state *state, const struct cf_starting *what
     args.recvcounts = plain.counts = cf_narrow_all(what->large->recvcounts, counts, size);
     plain.args = &args;
     plain.large = NULL;
-    const int err = what->persistent ? cf_init(state, &plain, request) : start(state, &plain, request);
+    const int err =
+        what->persistent ? cf_init(state, &plain, request) : start(state, &plain, request);
     free(counts);
     return err;
 }

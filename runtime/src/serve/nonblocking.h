@@ -5,8 +5,8 @@
 #include "serve/dispatch.h"
 #include "serve/large.h"
 
-/* The counts of a large-count function, which struct cf_args lacks. Those that it does not have are 0
- * or NULL. */
+/* The counts of a large-count function, which struct cf_args lacks. Those that it does not have are
+ * 0 or NULL. */
 struct cf_large_counts {
     MPI_Count sendcount, recvcount;
     const MPI_Count *sendcounts, *recvcounts;
@@ -28,9 +28,10 @@ struct cf_starting {
 };
 
 /*
- * Starts MPI_I<collective>, or makes a persistent request for it. CF_DECLINED, on all ranks alike, if
- * native must: there is no winner, it is on trial, or something of it is not set up, which only a
- * blocking call can do. Otherwise returns an MPI error class. Waits for no rank unless persistent.
+ * Starts MPI_I<collective>, or makes a persistent request for it. CF_DECLINED, on all ranks alike,
+ * if native must: there is no winner, it is on trial, or something of it is not set up, which only
+ * a blocking call can do. Otherwise returns an MPI error class. Waits for no rank unless
+ * persistent.
  */
 int cf_start(const struct cf_starting *what, MPI_Request *request);
 

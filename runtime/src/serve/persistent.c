@@ -1,7 +1,7 @@
 /*
- * Persistent collectives by variants. Each has a communicator of its own (comm/companions.h), and its
- * request is a persistent receive of a message that the process sends itself at the end: MPI_Start
- * refuses generalized requests.
+ * Persistent collectives by variants. Each has a communicator of its own (comm/companions.h), and
+ * its request is a persistent receive of a message that the process sends itself at the end:
+ * MPI_Start refuses generalized requests.
  */
 #include <stdlib.h>
 
@@ -131,11 +131,12 @@ __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Start(MPI_Request *request);
 __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Startall(int n, MPI_Request requests[]);
 __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Request_free(MPI_Request *request);
 
-static CF_OWN(own_start, PMPI_Start, (MPI_Request *request), request)
-static CF_OWN(own_startall, PMPI_Startall, (int n, MPI_Request *requests), n, requests)
-static CF_OWN(own_request_free, PMPI_Request_free, (MPI_Request *request), request)
+static CF_OWN(own_start, PMPI_Start, (MPI_Request * request),
+              request) static CF_OWN(own_startall, PMPI_Startall, (int n, MPI_Request *requests), n,
+                                     requests) static CF_OWN(own_request_free, PMPI_Request_free,
+                                                             (MPI_Request * request), request)
 
-static struct {
+    static struct {
     int (*start)(MPI_Request *);
     int (*startall)(int, MPI_Request *);
     int (*request_free)(MPI_Request *);
