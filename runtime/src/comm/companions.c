@@ -17,7 +17,8 @@ static bool make(struct cf_comm *comm, const void *made) {
     return cf_comm_agree(comm->handle, cf_hidden_split(comm->handle, 0, comm->layout.rank, out));
 }
 
-/* A further one, if all ranks may. */
+/* A further one, if all ranks may. Half of the hidden communicators are left to blocking calls:
+ * companions of requests that outlive their communicator are never freed. */
 static int add(struct cf_state *state, int *taken) {
     struct cf_companions *own = state->companions;
     MPI_Comm *out = &own->comm[own->made];
@@ -25,7 +26,7 @@ static int add(struct cf_state *state, int *taken) {
     if (own->made == CF_MOST_COMPANIONS) {
         return MPI_SUCCESS;
     }
-    CF_TRY(cf_prepare_part(&state->comm, 1, make, &out, &done));
+    CF_TRY(cf_prepare_part(&state->comm, CF_MOST_HIDDEN / 2, make, &out, &done));
     if (done) {
         cf_under_way_set_up(*out);
         *taken = own->made++;

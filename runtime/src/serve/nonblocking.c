@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "comm/usage.h"
 #include "serve/guard.h"
 #include "serve/kept.h"
 
@@ -18,32 +17,35 @@ static void release(struct cf_under_way *call) {
     cf_kept_free((struct cf_kept *)call);
 }
 
-const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_starting *what) {
+const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_starting *what,
+                                      bool *chosen) {
     const int collective = what->collective;
-    if (what->native != NULL) {
-        return state->stage != CF_STAGE_COMPLETE || state->comm.order_refused ||
-                       state->comm.layout.order_comm == MPI_COMM_NULL
-                   ? NULL
-                   : cf_choose_any(state, collective);
-    }
+    const struct cf_comm *comm = &state->comm;
+    const bool exchanges = what->native != NULL;
     const int64_t bytes =
-        cf_call_bytes(collective, what->count, what->type, what->counts, state->comm.layout.size);
-    const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
-    const bool serves =
-        choice != NULL && !cf_guard_dropped(state, choice, bytes) &&
-        !cf_guard_tries(state, choice, bytes, false) &&
-        cf_settle_start(state, choice, collective, bytes, what->args) == MPI_SUCCESS;
-    if (choice != NULL && !serves && cf_runtime.counts) {
-        cf_usage_started(false);
+        cf_call_bytes(collective, what->count, what->type, what->counts, comm->layout.size);
+    const struct cf_choice *choice =
+        exchanges ? cf_choose_any(state, collective) : cf_choose_bytes(state, collective, bytes);
+    *chosen = choice != NULL;
+    if (choice == NULL || state->stage != CF_STAGE_COMPLETE) {
+        return NULL;
     }
-    return serves ? choice : NULL;
+    if (exchanges) {
+        return comm->order_refused || comm->layout.order_comm == MPI_COMM_NULL ? NULL : choice;
+    }
+    return !cf_guard_dropped(state, choice, bytes) &&
+                   !cf_guard_tries(state, choice, bytes, false) &&
+                   cf_settle_start(state, choice, collective, bytes, what->args) == MPI_SUCCESS
+               ? choice
+               : NULL;
 }
 
 static int start(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {
-    const struct cf_choice *choice = cf_find_start(state, what);
+    bool chosen = false;
+    const struct cf_choice *choice = cf_find_start(state, what, &chosen);
     struct cf_kept *kept = NULL;
     if (choice == NULL) {
-        return CF_DECLINED;
+        return cf_decline_start(chosen);
     }
     CF_TRY(cf_kept_make(state, choice, what, &kept));
     kept->call.run = run;

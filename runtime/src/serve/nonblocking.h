@@ -2,6 +2,7 @@
 #ifndef COLLFORGE_NONBLOCKING_H_INCLUDED
 #define COLLFORGE_NONBLOCKING_H_INCLUDED
 
+#include "comm/usage.h"
 #include "serve/dispatch.h"
 #include "serve/large.h"
 
@@ -36,8 +37,17 @@ struct cf_starting {
 int cf_start(const struct cf_starting *what, MPI_Request *request);
 
 /* The choice that serves such calls on the state's communicator, now or after an exchange of sizes.
- * NULL: native. The same on all ranks but where arguments are illegal. */
-const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_starting *what);
+ * NULL: native. The same on all ranks but where arguments are illegal. *chosen: there was one. */
+const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_starting *what,
+                                      bool *chosen);
+
+/* Tells the user's count of nonblocking calls that native has to serve one of a choice. */
+static inline int cf_decline_start(bool chosen) {
+    if (chosen && cf_runtime.counts) {
+        cf_usage_started(false);
+    }
+    return CF_DECLINED;
+}
 
 /* serve/persistent.c. The same for a persistent request. Collective. */
 int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request *request);

@@ -50,7 +50,7 @@ static void discard(struct persistent *one) {
     free(one);
 }
 
-/* Local. CF_DECLINED, or an MPI error class. */
+/* Local. Returns an MPI error class. */
 static int make(struct cf_state *state, const struct cf_choice *choice,
                 const struct cf_starting *what, struct persistent *one, MPI_Request *request) {
     CF_TRY(cf_kept_make(state, choice, what, &one->kept));
@@ -65,30 +65,36 @@ static int make(struct cf_state *state, const struct cf_choice *choice,
 }
 
 int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {
-    struct persistent *one = NULL;
+    struct persistent *one = calloc(1, sizeof *one);
     struct cf_state *companion = NULL;
     const struct cf_choice *choice = NULL;
+    bool chosen = false;
     int taken = -1;
-    if (!cf_state_tunes(state, what->collective) || state->stage != CF_STAGE_COMPLETE) {
-        return CF_DECLINED;
+    const bool good = cf_find_start(state, what, &chosen) != NULL && one != NULL;
+    if (!chosen || state->stage != CF_STAGE_COMPLETE) {
+        free(one);
+        return cf_decline_start(chosen);
     }
-    one = calloc(1, sizeof *one);
-    const bool good = cf_find_start(state, what) != NULL && one != NULL;
     int err = cf_companion_take(state, good, &taken);
     if (err == MPI_SUCCESS && taken >= 0) {
         err = cf_state_of(state->companions->comm[taken], &companion);
-        choice = err == MPI_SUCCESS ? cf_find_start(companion, what) : NULL;
+        choice = err == MPI_SUCCESS ? cf_find_start(companion, what, &chosen) : NULL;
     }
     if (taken < 0 || one == NULL) {
         free(one);
-        return err == MPI_SUCCESS ? CF_DECLINED : err;
+        return err == MPI_SUCCESS ? cf_decline_start(true) : err;
     }
     *one = (struct persistent){.companions = state->companions, .taken = taken};
-    err = choice == NULL ? CF_DECLINED : make(companion, choice, what, one, request);
-    if (err != MPI_SUCCESS) {
+    if (err == MPI_SUCCESS && choice != NULL) {
+        err = make(companion, choice, what, one, request);
+    }
+    if (err != MPI_SUCCESS || choice == NULL) {
         discard(one);
     }
-    return err == CF_DECLINED || err == MPI_SUCCESS ? err : cf_raise(what->args->comm, err);
+    if (err != MPI_SUCCESS) {
+        return cf_raise(what->args->comm, err);
+    }
+    return choice == NULL ? cf_decline_start(true) : MPI_SUCCESS;
 }
 
 /* ---- MPI's functions for requests ------------------------------------------------------------ */
