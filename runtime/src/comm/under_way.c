@@ -21,7 +21,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct cf_under_way *first, *last;
 static atomic_int count;
 static atomic_bool hooked; /* the MPI library calls advance; changes under the lock */
-static bool has_hook;
+static bool has_hook, has_thread;
 
 /* ---- the requests ---------------------------------------------------------------------------- */
 
@@ -189,7 +189,7 @@ void cf_under_way_begin(bool wanted) {
         return;
     }
     has_hook = cf_library.call_in_progress != NULL && cf_library.call_in_progress(NULL);
-    const bool has_thread = cf_progress_thread_begin(poll_once, !has_hook);
+    has_thread = cf_progress_thread_begin(poll_once, !has_hook);
     cf_runtime.nonblocking = cf_all_agree(has_hook || has_thread);
     if (!cf_runtime.nonblocking && is_of_interest(MPI_COMM_WORLD, &world) &&
         world->comm.layout.rank == 0) {
@@ -217,6 +217,9 @@ void cf_under_way_queue(struct cf_under_way *call) {
     (void)pthread_mutex_unlock(&mutex);
     cf_progress_thread_wake();
     (void)advance();
+    if (!has_hook && !has_thread) { /* after cf_under_way_end */
+        cf_under_way_finish_long(call->state);
+    }
 }
 
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
@@ -234,6 +237,7 @@ int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
 void cf_under_way_end(void) {
     cf_under_way_finish_long(NULL);
     cf_progress_thread_end();
+    has_thread = false;
 }
 
 void cf_under_way_finish_long(const struct cf_state *state) {

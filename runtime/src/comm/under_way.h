@@ -39,7 +39,9 @@ void cf_under_way_queue(struct cf_under_way *call);
  * other. Returns an MPI error class; call->free has been called then. */
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request);
 
-/* In MPI_Finalize: waits for all calls, and ends the thread. */
+/* Before MPI's own MPI_Finalize: waits for all calls, and ends the thread, because inside of it
+ * MPICH is no longer safe for threads. Later calls end in their start, if only the thread made
+ * progress. */
 void cf_under_way_end(void);
 
 /* Waits for all calls of a communicator, or of all (NULL). */

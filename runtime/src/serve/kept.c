@@ -157,6 +157,7 @@ int cf_kept_make(struct cf_state *state, const struct cf_choice *choice,
     if (err != MPI_SUCCESS) {
         cf_kept_free_types(self);
         cf_kept_free(self);
+        *out = NULL;
     }
     return err;
 }

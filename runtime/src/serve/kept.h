@@ -23,7 +23,8 @@ struct cf_kept {
     cf_native_call *native; /* NULL: the choice is settled */
 };
 
-/* Of a call on the state's communicator. Returns an MPI error class, which MPI has been told. */
+/* Of a call on the state's communicator. Returns an MPI error class, which MPI has been told: *out
+ * is NULL then. */
 int cf_kept_make(struct cf_state *state, const struct cf_choice *choice,
                  const struct cf_starting *what, struct cf_kept **out);
 

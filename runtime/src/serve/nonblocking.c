@@ -17,8 +17,8 @@ static void release(struct cf_under_way *call) {
     cf_kept_free((struct cf_kept *)call);
 }
 
-const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_starting *what,
-                                      bool *chosen) {
+const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_state *judge,
+                                      const struct cf_starting *what, bool *chosen) {
     const int collective = what->collective;
     const struct cf_comm *comm = &state->comm;
     const bool exchanges = what->native != NULL;
@@ -33,8 +33,8 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
     if (exchanges) {
         return comm->order_refused || comm->layout.order_comm == MPI_COMM_NULL ? NULL : choice;
     }
-    return !cf_guard_dropped(state, choice, bytes) &&
-                   !cf_guard_tries(state, choice, bytes, false) &&
+    return !cf_guard_dropped(judge, choice, bytes) &&
+                   !cf_guard_tries(judge, choice, bytes, false) &&
                    cf_settle_start(state, choice, collective, bytes, what->args) == MPI_SUCCESS
                ? choice
                : NULL;
@@ -42,7 +42,7 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
 
 static int start(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {
     bool chosen = false;
-    const struct cf_choice *choice = cf_find_start(state, what, &chosen);
+    const struct cf_choice *choice = cf_find_start(state, state, what, &chosen);
     struct cf_kept *kept = NULL;
     if (choice == NULL) {
         return cf_decline_start(chosen);

@@ -37,9 +37,10 @@ struct cf_starting {
 int cf_start(const struct cf_starting *what, MPI_Request *request);
 
 /* The choice that serves such calls on the state's communicator, now or after an exchange of sizes.
- * NULL: native. The same on all ranks but where arguments are illegal. *chosen: there was one. */
-const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_starting *what,
-                                      bool *chosen);
+ * NULL: native. The same on all ranks but where arguments are illegal. judge: the state with the
+ * trials of the guard. *chosen: there was a choice. */
+const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_state *judge,
+                                      const struct cf_starting *what, bool *chosen);
 
 /* Tells the user's count of nonblocking calls that native has to serve one of a choice. */
 static inline int cf_decline_start(bool chosen) {

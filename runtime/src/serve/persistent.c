@@ -70,7 +70,7 @@ int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request 
     const struct cf_choice *choice = NULL;
     bool chosen = false;
     int taken = -1;
-    const bool good = cf_find_start(state, what, &chosen) != NULL && one != NULL;
+    const bool good = cf_find_start(state, state, what, &chosen) != NULL && one != NULL;
     if (!chosen || state->stage != CF_STAGE_COMPLETE) {
         free(one);
         return cf_decline_start(chosen);
@@ -78,7 +78,7 @@ int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request 
     int err = cf_companion_take(state, good, &taken);
     if (err == MPI_SUCCESS && taken >= 0) {
         err = cf_state_of(state->companions->comm[taken], &companion);
-        choice = err == MPI_SUCCESS ? cf_find_start(companion, what, &chosen) : NULL;
+        choice = err == MPI_SUCCESS ? cf_find_start(companion, state, what, &chosen) : NULL;
     }
     if (taken < 0 || one == NULL) {
         free(one);
@@ -126,6 +126,8 @@ static int start_all(int n, MPI_Request *requests, int (*next)(int, MPI_Request 
 static int free_request(MPI_Request *request, int (*next)(MPI_Request *)) {
     struct persistent *one = request == NULL ? NULL : find(*request);
     if (one != NULL) {
+        /* MPI forbids it while the collective is under way: nothing may crash then. */
+        cf_under_way_finish(one->kept->call.state);
         cf_handle_remove(&persistents, (uintptr_t)*request);
         discard(one);
     }

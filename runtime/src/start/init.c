@@ -441,5 +441,6 @@ COLLFORGE_PUBLIC int MPI_Query_thread(int *provided) {
 
 COLLFORGE_PUBLIC int MPI_Finalize(void) {
     cf_threads_end();
+    cf_under_way_end();
     return next.finalize();
 }
