@@ -210,7 +210,6 @@ static void many_at_once(MPI_Comm comm) {
     }
 }
 
-/* Some ranks call the large-count functions of MPI-4, others the plain ones. */
 /* Odd ranks with large counts. Rank r sends 100 (r + t) + 1 numbers to rank t. The arrays are
  * overwritten before the end, which variants allow. */
 static void exchange(MPI_Comm comm) {
@@ -248,6 +247,7 @@ static void exchange(MPI_Comm comm) {
     }
 }
 
+/* Some ranks call the large-count functions of MPI-4, others the plain ones. */
 static void large_counts(MPI_Comm comm) {
     exchange(comm);
 #if MPI_VERSION >= 4

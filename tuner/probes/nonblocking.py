@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from rich.table import Table
 
 from collforge import units
+from collforge.db import Store
+from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
@@ -100,7 +102,11 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     place = Place.of(measuring.system_name(args), library, at)
     prepared = programs.prepare(library, [])
     made = build.read_manifest()
-    programs.need_winners(args.db, place)
+    current = {entry.fingerprint for entry in made.variants}
+    with Store(args.db, create=False) as store:
+        won = [one.choice.variant for one in store.winners_at(place)]
+    if not any(one.fingerprint in current for one in won):
+        raise CollforgeError(f"{args.db} has no winners of this build for {at.name}: tune there")
     started = replace(
         prepared,
         database=args.db,

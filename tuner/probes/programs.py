@@ -143,17 +143,6 @@ def prepare(library: MpiLibrary, layouts: Sequence[Layout], folder: Path | None 
     )
 
 
-def need_winners(database: Path, place: Place) -> None:
-    """Raises CollforgeError if no variant of this build is a winner there."""
-    current = {entry.fingerprint for entry in build.read_manifest().variants}
-    with Store(database, create=False) as store:
-        won = [one.choice.variant.fingerprint for one in store.winners_at(place)]
-    if not current & set(won):
-        raise CollforgeError(
-            f"{database} has no winners of this build for {place.layout}: tune there"
-        )
-
-
 def add_launches(parser: argparse.ArgumentParser, default: int = LAUNCHES) -> None:
     parser.add_argument("--launches", type=int, default=default, help="default: %(default)s")
 

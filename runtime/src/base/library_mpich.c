@@ -35,11 +35,13 @@ static const char *shared_folder(void) {
         return next == NULL ? MPI_ERR_INTERN : next(n, requests, statuses);                        \
     }
 
+/* clang-format off */
 WRAP(MPI_Waitall)
 __attribute__((weak)) WRAP(PMPI_Waitall)
 
 #if MPICH_NUMVERSION >= 40300000
-    static int (*advance_one)(void);
+static int (*advance_one)(void);
+/* clang-format on */
 static int (*is_complete)(MPI_Request);
 
 static bool has_completed(MPI_Request request) {

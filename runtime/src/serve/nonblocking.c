@@ -42,8 +42,11 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
 
 static int start(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {
     bool chosen = false;
-    const struct cf_choice *choice = cf_find_start(state, state, what, &chosen);
     struct cf_kept *kept = NULL;
+    if (what->persistent) {
+        return cf_init(state, what, request);
+    }
+    const struct cf_choice *choice = cf_find_start(state, state, what, &chosen);
     if (choice == NULL) {
         return cf_decline_start(chosen);
     }
@@ -66,8 +69,7 @@ static int start_narrowed(struct cf_state *state, const struct cf_starting *what
     args.recvcounts = plain.counts = cf_narrow_all(what->large->recvcounts, counts, size);
     plain.args = &args;
     plain.large = NULL;
-    const int err =
-        what->persistent ? cf_init(state, &plain, request) : start(state, &plain, request);
+    const int err = start(state, &plain, request);
     free(counts);
     return err;
 }
@@ -75,8 +77,8 @@ static int start_narrowed(struct cf_state *state, const struct cf_starting *what
 int cf_start(const struct cf_starting *what, MPI_Request *request) {
     const bool mean = cf_collectives[what->collective].sized == CF_SIZED_MEAN;
     struct cf_state *state = NULL;
-    if (!cf_runtime.nonblocking || cf_runtime.mode < CF_MODE_ON ||
-        cf_state_of(what->args->comm, &state) != MPI_SUCCESS || state->comm.layout.size == 0) {
+    if (cf_runtime.mode < CF_MODE_ON || cf_state_of(what->args->comm, &state) != MPI_SUCCESS ||
+        state->comm.layout.size == 0) {
         return CF_DECLINED;
     }
     if (mean && what->large != NULL && what->large->recvcounts != NULL) {
@@ -85,5 +87,5 @@ int cf_start(const struct cf_starting *what, MPI_Request *request) {
     if (mean && what->counts == NULL) {
         return CF_DECLINED;
     }
-    return what->persistent ? cf_init(state, what, request) : start(state, what, request);
+    return start(state, what, request);
 }

@@ -139,16 +139,17 @@ __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Start(MPI_Request *request);
 __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Startall(int n, MPI_Request requests[]);
 __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Request_free(MPI_Request *request);
 
-static CF_OWN(own_start, PMPI_Start, (MPI_Request * request),
-              request) static CF_OWN(own_startall, PMPI_Startall, (int n, MPI_Request *requests), n,
-                                     requests) static CF_OWN(own_request_free, PMPI_Request_free,
-                                                             (MPI_Request * request), request)
+/* clang-format off */
+static CF_OWN(own_start, PMPI_Start, (MPI_Request *request), request)
+static CF_OWN(own_startall, PMPI_Startall, (int n, MPI_Request *requests), n, requests)
+static CF_OWN(own_request_free, PMPI_Request_free, (MPI_Request *request), request)
 
-    static struct {
+static struct {
     int (*start)(MPI_Request *);
     int (*startall)(int, MPI_Request *);
     int (*request_free)(MPI_Request *);
 } chained = {PMPI_Start, PMPI_Startall, PMPI_Request_free};
+/* clang-format on */
 
 __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Start", &chained.start);
