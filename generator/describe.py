@@ -38,6 +38,7 @@ def describe(
                 parts=dict(parts[v.name]),
                 fixed_order=fixed_order(v),
                 steps=step_terms(v),
+                only_blocking=v.family.over_all,
             )
             for v in variants
         ),
@@ -47,5 +48,6 @@ def describe(
 
 def _named_alike(entry: type, of: object) -> dict[str, Any]:
     """The fields of an entry, copied from the fields of a spec with the same names; expressions become text."""
-    values = {field.name: getattr(of, field.name) for field in fields(entry)}
+    names = [field.name for field in fields(entry) if hasattr(of, field.name)]
+    values = {name: getattr(of, name) for name in names}
     return {n: v.text if isinstance(v, Expression) else v for n, v in values.items()}

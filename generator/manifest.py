@@ -55,6 +55,17 @@ class CollectiveEntry:
     hybrid: bool
     has_blocks: bool
     bound: str
+    form: str = ""
+    """The name of its nonblocking form if that may have winners of its own (`Manifest.collective`)."""
+    blocking: str = ""
+    """Of a nonblocking form: the name of its collective."""
+
+    def nonblocking(self) -> CollectiveEntry:
+        """The nonblocking form, timed as in a program that computes between start and wait."""
+        function = f"MPI_I{self.name}"
+        return replace(
+            self, name=self.form, function=function, in_place="none", form="", blocking=self.name
+        )
 
     def choice_bytes(self, nbytes: int) -> int:
         """The size by which a call of ``nbytes`` gets its variant, and under which its winner is stored."""
@@ -180,6 +191,8 @@ class VariantEntry:
     """The parameter values with which the order of combining depends on ranks alone (generator/order.py)."""
     steps: tuple[StepTerm, ...] = ()
     """What its composition does on regular nodes; () where calls are not served by the size of a block."""
+    only_blocking: bool = False
+    """It waits in ways that no coroutine can (base/coroutine.h)."""
 
     @property
     def uses_threads(self) -> bool:
@@ -270,16 +283,26 @@ class Manifest:
     lane_costs: Mapping[str, Mapping[str, LaneTerm]] = field(default_factory=dict)
     """Lane algorithm -> component collective -> cost."""
 
+    @cached_property
+    def forms(self) -> tuple[CollectiveEntry, ...]:
+        """The nonblocking forms that may have winners of their own; else they have their collective's."""
+        return tuple(entry.nonblocking() for entry in self.collectives if entry.form)
+
+    @property
+    def tunable(self) -> tuple[CollectiveEntry, ...]:
+        """All collectives and nonblocking forms."""
+        return self.collectives + self.forms
+
     def collective(self, name: str) -> CollectiveEntry:
-        for entry in self.collectives:
+        for entry in self.tunable:
             if entry.name == name:
                 return entry
-        raise unknown("collective", name, [entry.name for entry in self.collectives])
+        raise unknown("collective", name, [entry.name for entry in self.tunable])
 
     @property
     def unsized(self) -> frozenset[str]:
         """The collectives without data: one winner serves all calls."""
-        return frozenset(entry.name for entry in self.collectives if entry.sized == "none")
+        return frozenset(entry.name for entry in self.tunable if entry.sized == "none")
 
     def without(self, *left_out: ParameterValue) -> Manifest:
         """The same without these families and values of parameters, and variants that have no others."""
@@ -294,7 +317,14 @@ class Manifest:
         return replace(self, variants=tuple(variants))
 
     def variants_of(self, collective: str) -> list[VariantEntry]:
-        return [variant for variant in self.variants if variant.collective == collective]
+        """Of a nonblocking form: those of its collective that can be suspended."""
+        blocking = self.collective(collective).blocking
+        return [
+            replace(variant, collective=collective)
+            for variant in self.variants
+            if variant.collective == (blocking or collective)
+            and not (blocking and variant.only_blocking)
+        ]
 
     def facts(
         self, collective: str, layout: Layout, nbytes: int, commutative: bool = True

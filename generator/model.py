@@ -72,6 +72,12 @@ class Collective:
         return ", ".join(argument.declaration for argument in self.arguments)
 
     @property
+    def form(self) -> str:
+        """The name of its nonblocking form if the choice of a variant is possible at its start; else ""."""
+        is_standard = self.function == f"MPI_{self.name.capitalize()}"
+        return f"i{self.name}" if is_standard and self.sized != "exchanged" else ""
+
+    @property
     def rooted(self) -> bool:
         return self.has("root")
 

@@ -11,7 +11,7 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
-from collforge.variant import Variant
+from collforge.variant import NATIVE, Variant
 
 SIZE = 4
 """The bytes of every winner."""
@@ -24,7 +24,7 @@ def store_winners(
     winners: Mapping[str, Mapping[str, str]],
     system: str = "here",
 ) -> Path:
-    """``winners``: layout -> collective -> family. A variant is that of its first point."""
+    """``winners``: layout -> collective -> family, or native. A variant is that of its first point."""
     with Store(path) as store:
         for layout, families in winners.items():
             at = from_name(layout)
@@ -42,6 +42,8 @@ def store_winners(
 
 
 def _variant(made: Manifest, collective: str, family: str) -> Variant:
+    if family == NATIVE:
+        return Variant(collective)
     (entry,) = [v for v in made.variants_of(collective) if v.family == family]
     names = [entry.name(point) for point in entry.points(from_name("2x1").facts())]
     return Variant.from_name(collective, names[0], entry.fingerprint)

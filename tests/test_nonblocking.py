@@ -99,6 +99,33 @@ def test_legal_programs_end(
         assert "passed" in done.stdout
 
 
+def test_winners_of_its_own(
+    built: Installation, made: Manifest, launch: Launch, tmp_path: Path
+) -> None:
+    """A nonblocking form has its own winners, native too, or else those of the blocking collective."""
+    command = [compile_legal(str(built.library.mpicc), tmp_path, "threads"), "threads"]
+    flavor = built.library.flavor
+    env = variables("threads", flavor, "native", built.built.library_path)
+    del env["COLLFORGE_FORCE"]
+    served = {}
+    for number, stored in enumerate(
+        (
+            {"allreduce": "full_lane"},
+            {"iallreduce": "full_lane"},
+            {"allreduce": "full_lane", "iallreduce": "native"},
+            {"allreduce": "native", "iallreduce": "full_lane"},
+        )
+    ):
+        path = store_winners(tmp_path / f"{number}.db", made, built.library, {"2x2": stored})
+        own = {"COLLFORGE_DB": str(path), "COLLFORGE_SYSTEM": "here"}
+        done = launch(built.library.name, 4, command, env | own)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = re.search(r"variants served (\d+) of \1 nonblocking calls", done.stdout + done.stderr)
+        served[number] = int(found[1]) if found else 0
+    assert served[0] > 0
+    assert served == {0: served[0], 1: served[0], 2: 0, 3: served[0]}
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mpi", ["openmpi5", "mpich5"])

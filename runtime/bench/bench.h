@@ -51,7 +51,8 @@ struct bench {
     char layout[2 * CF_LAYOUT_NAME_SIZE];
     struct clock clock;
     struct data data;
-    double group_start; /* local seconds */
+    double group_start;  /* local seconds */
+    int64_t computation; /* between start and wait of a nonblocking call that is timed, in units */
 };
 
 /* Seconds of the job by activity. */
@@ -69,6 +70,8 @@ struct timing {
 
 /* ---- verify.c -------------------------------------------------------------------------------- */
 
+/* The bytes by which a wrapper chooses. */
+int64_t choice_bytes(const struct problem *problem);
 /* The runtime's state of the communicator for the current problem. */
 struct cf_comm *comm_of(struct bench *bench);
 /* Resets the buffers for a call of this candidate. */
@@ -89,6 +92,13 @@ void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned
 /* Prepares the group's operands, finds the applicable candidates, and verifies each of them once.
  * Collective. */
 void verify_group(struct bench *bench, struct group *group);
+
+/* ---- overlapped.c ---------------------------------------------------------------------------- */
+
+/* call_candidate of a nonblocking problem: also waits. */
+int call_nonblocking(struct bench *bench, const struct candidate *candidate);
+/* Sets the computation between start and wait, for timing. Collective. */
+void plan_computation(struct bench *bench, const struct problem *problem);
 
 /* ---- costs.c --------------------------------------------------------------------------------- */
 

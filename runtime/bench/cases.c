@@ -125,6 +125,9 @@ static bool options_fit(const struct problem *problem, const bool given[NOPTIONS
     if (problem->in_place && oracle->in_place == CF_IN_PLACE_NONE) {
         return refuse(why, "%s has no MPI_IN_PLACE", info->name);
     }
+    if (problem->in_place && problem->nonblocking) {
+        return refuse(why, "a nonblocking case is called twice in a row: no in_place");
+    }
     if (problem->uneven && info->varies == CF_VARIES_NO) {
         return refuse(why, "%s has blocks of one size", info->name);
     }
@@ -207,10 +210,11 @@ static bool read_case(struct cf_span rest, const struct setting *setting, struct
         return refuse(why, "not of the form collective:variant@layout,bytes=N");
     }
     const struct cf_span name = parsed->collective;
-    const int collective = cf_collective_find(name.text, name.length);
-    if (collective < 0) {
+    const int named = cf_collective_find(name.text, name.length);
+    if (named < 0) {
         return refuse(why, "unknown collective '%.*s'", (int)name.length, name.text);
     }
+    const int collective = cf_collectives[named].collective;
     if (!cf_choice_parse(parsed->variant.text, parsed->variant.length, collective, &parsed->choice,
                          reason, sizeof reason)) {
         return refuse(why, "%s", reason);
@@ -222,8 +226,10 @@ static bool read_case(struct cf_span rest, const struct setting *setting, struct
     if (!choice_fits(&parsed->choice, setting, why)) {
         return false;
     }
-    parsed->problem = (struct problem){
-        .collective = collective, .element = types_find("int", 3), .seed = setting->seed};
+    parsed->problem = (struct problem){.collective = collective,
+                                       .nonblocking = named != collective,
+                                       .element = types_find("int", 3),
+                                       .seed = setting->seed};
     if (!read_options(rest, &parsed->problem, setting, given, why) ||
         !settle_problem(&parsed->problem, setting, given, why)) {
         return false;

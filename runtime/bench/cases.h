@@ -4,6 +4,7 @@
  * allreduce:full_lane[segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place,seed=7
  * alltoallv:native@4x2,bytes=1024,uneven
  * barrier:native@4x2,bytes=1
+ * iallreduce:native@4x2,bytes=262144
  */
 #ifndef COLLFORGE_BENCH_CASES_H_INCLUDED
 #define COLLFORGE_BENCH_CASES_H_INCLUDED
@@ -19,9 +20,10 @@ enum { DETAIL_SIZE = 320 };
 
 /* A problem: a case without its variant. */
 struct problem {
-    int collective; /* index in cf_collectives */
-    int64_t bytes;  /* of one block; the mean if blocks are uneven */
-    int count;      /* elements of one block, likewise */
+    int collective;   /* index in cf_collectives */
+    bool nonblocking; /* the case names its nonblocking form */
+    int64_t bytes;    /* of one block; the mean if blocks are uneven */
+    int count;        /* elements of one block, likewise */
     const struct element *element;
     enum operation op; /* OP_NONE for collectives without one */
     int root;

@@ -11,7 +11,7 @@
 #include "base/library.h"
 #include "base/runtime.h"
 #include "bench.h"
-#include "comm/comm.h"
+#include "comm/under_way.h"
 #include "options.h"
 #include "parts.h"
 #include "place/layout.h"
@@ -164,6 +164,25 @@ static int run_plan(struct bench *bench, struct plan *plan, FILE *file) {
     return failed;
 }
 
+/* Whether the nonblocking cases can be run, on all ranks alike. Collective. */
+static bool can_overlap(const struct bench *bench, const struct plan *plan) {
+    bool any = false;
+    for (int i = 0; i < plan->ngroups; i++) {
+        any = any || plan->groups[i].problem.nonblocking;
+    }
+    if (any && !cf_runtime.nonblocking) {
+        cf_under_way_begin(true);
+    }
+    const bool good = !any || cf_runtime.nonblocking;
+    if (!good && bench->rank == 0) {
+        fprintf(stderr,
+                "collforge-driver: nonblocking cases: this %s cannot call others when it makes "
+                "progress; COLLFORGE_PROGRESS=thread can\n",
+                cf_library.title);
+    }
+    return good;
+}
+
 static enum exit_code run(struct bench *bench) {
     struct plan plan = {0};
     FILE *file = NULL;
@@ -177,7 +196,8 @@ static enum exit_code run(struct bench *bench) {
     const struct setting setting = {
         bench->layout,       bench->tested.size,           &bench->tested.state->layout,
         bench->options.seed, (unsigned)bench->tested.part, !bench->options.verify_only};
-    if (plan_read(&plan, text, &setting, bench->rank == 0) == 0 && open_output(bench, &file)) {
+    if (plan_read(&plan, text, &setting, bench->rank == 0) == 0 && can_overlap(bench, &plan) &&
+        open_output(bench, &file)) {
         code = run_plan(bench, &plan, file) == 0 ? EXIT_VERIFIED : EXIT_WRONG;
     }
     if (file != NULL && file != stdout && fclose(file) != 0) {

@@ -16,8 +16,7 @@ static const double lateness = 3e-3;
  * temporary. */
 static const int spoiled = 0xB6;
 
-/* The bytes by which a wrapper chooses. */
-static int64_t choice_bytes(const struct problem *problem) {
+int64_t choice_bytes(const struct problem *problem) {
     const bool unsized = cf_collectives[problem->collective].sized == CF_SIZED_NONE;
     return unsized ? CF_UNSIZED_BYTES : problem->bytes;
 }
@@ -31,6 +30,9 @@ int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct cf_collective_info *info = &cf_collectives[problem->collective];
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
 
+    if (problem->nonblocking) {
+        return call_nonblocking(bench, candidate);
+    }
     if (candidate->choice.variant == NULL && info->hybrid) {
         return bench->options.drop_in ? oracle->drop_in(&bench->data.args)
                                       : oracle->native(&bench->data.args);
@@ -55,13 +57,18 @@ struct cf_comm *comm_of(struct bench *bench) {
 /* As in the wrappers (cf_attempt). */
 static bool is_applicable(const struct bench *bench, const struct problem *problem,
                           const struct cf_choice *choice) {
+    const MPI_Op op = types_op_handle(problem->op);
     struct cf_facts facts;
 
     if (choice->variant == NULL) {
         return true;
     }
+    if (problem->nonblocking &&
+        (choice->variant->only_blocking || (problem->op != OP_NONE && !cf_op_is_predefined(op)))) {
+        return false;
+    }
     cf_facts_fill(&facts, &bench->tested.state->layout, problem->collective, choice_bytes(problem),
-                  types_op_handle(problem->op));
+                  op);
     return facts.total_bytes <= CF_MOST_BYTES && choice->variant->applicable(&facts);
 }
 

@@ -54,6 +54,11 @@ class Setting:
         return self.node_map in OBSERVED
 
     @property
+    def nonblocking(self) -> bool:
+        """Whether nonblocking and persistent calls run variants, too. Node map ``2`` has blocking ones alone."""
+        return self.choice != "none" and self.node_map != "2"
+
+    @property
     def serves(self) -> set[str]:
         """The collectives that may run a variant."""
         family = FAMILIES.get(self.choice)
@@ -173,6 +178,10 @@ def variables(mpi: str, setting: Setting, ranks: int, folder: Path) -> dict[str,
         found.update(COLLFORGE_DB=str(path), COLLFORGE_SYSTEM=winners.SYSTEM)
     elif setting.choice != "none":
         found["COLLFORGE_FORCE"] = f"*={setting.choice}"
+    if setting.nonblocking:
+        found.update(COLLFORGE_NONBLOCKING="1")
+        if mpi == "mpich":  # MPICH 4.0.2 has no hook for progress.
+            found.update(COLLFORGE_PROGRESS="thread")
     if setting.observed:
         found.update(COLLFORGE_PROFILE=str(folder / "profile.csv"), COLLFORGE_VERBOSE="2")
     return found
@@ -229,7 +238,9 @@ def install(recipe: Recipe, mpi: str) -> Installed:
     return Installed(recipe, mpi, build.build(recipe, mpi))
 
 
-def table(programs: list[Recipe], mpis: list[str]) -> Iterator[str]:
+def table(
+    programs: list[Recipe], mpis: list[str], wanted: list[Setting], names: str
+) -> Iterator[str]:
     yield "| program | library | choice | nodes | runs | as native |"
     yield "|---|---|---|---|---|---|"
     for recipe in programs:
@@ -237,8 +248,8 @@ def table(programs: list[Recipe], mpis: list[str]) -> Iterator[str]:
             # The launched programs also write to standard output.
             with redirect_stdout(io.StringIO()):
                 comparison = Comparison(install(recipe, mpi))
-            runs = comparison.program.runs()
-            for setting in settings():
+            runs = [run for run in comparison.program.runs() if re.search(names, run.name)]
+            for setting in wanted:
                 with redirect_stdout(io.StringIO()):
                     found = {run.name: comparison.compare(run, setting) for run in runs}
                 wrong = [f"{name}: {why}" for name, why in found.items() if why]
@@ -252,10 +263,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=names, action="append")
     parser.add_argument("--mpi", choices=sorted(libraries.DEBIAN_PACKAGES), action="append")
+    parser.add_argument("--map", choices=MAPS, action="append", help="the node maps; all by default")
+    parser.add_argument("--run", default="", metavar="REGEX", help="the names of the runs; all by default")
     options = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     chosen = [recipe for recipe in recipes() if recipe.name in (options.program or names)]
-    for line in table(chosen, options.mpi or sorted(libraries.DEBIAN_PACKAGES)):
+    mpis = options.mpi or sorted(libraries.DEBIAN_PACKAGES)
+    wanted = [one for one in settings() if one.node_map in (options.map or MAPS)]
+    for line in table(chosen, mpis, wanted, options.run):
         print(line, flush=True)
 
 

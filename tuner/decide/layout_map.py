@@ -101,7 +101,9 @@ class Sources:
         for problem in measured_problems(self.history):
             entry = self.made.collective(problem.collective)
             at = from_name(problem.layout)
-            usual = entry.sized == "block" and not entry.hybrid and not entry.moves_nothing
+            usual = entry.sized == "block" and not (
+                entry.hybrid or entry.moves_nothing or entry.blocking
+            )
             if not usual or not at.regular or at.threads > 1 or at.job or at.sockets:
                 continue
             curves = found.setdefault(problem.collective, {}).setdefault(problem.layout, {})

@@ -128,7 +128,7 @@ class _About:
 
     def __init__(self, store: Store, made: Manifest, places: Iterable[Place]) -> None:
         self._store, self._made = store, made
-        self._known = {one.name for one in made.collectives}
+        self._known = {one.name for one in made.tunable}
         self._rates: dict[Place, tuple[Layout | None, float | None]] = {}
         named: dict[tuple[str, str], set[str]] = {}
         for place in places:

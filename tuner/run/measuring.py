@@ -92,7 +92,8 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
         "--collective",
         default="regular",
         help="names separated by commas, e.g. bcast,allreduce, or groups: mpi, which is irregular (block sizes "
-        "may differ) and regular (the others); hybrid: those of collforge_hybrid.h; all (default: %(default)s)",
+        "may differ) and regular (the others); hybrid: those of collforge_hybrid.h; all of these; nonblocking: "
+        "iallreduce and others (default: %(default)s)",
     )
     complete_by(action, known_collectives)
     parser.add_argument(
@@ -112,7 +113,7 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
 def known_collectives() -> list[str]:
     """Those of the manifest, if there is one."""
     with suppress(CollforgeError):
-        return [entry.name for entry in build.read_manifest().collectives]
+        return [entry.name for entry in build.read_manifest().tunable]
     return []
 
 
@@ -303,7 +304,8 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
     """The collectives requested by name or group; the default is ``mpi``.
 
     Groups: ``mpi`` (those of the MPI standard), which is ``irregular`` (block sizes may differ) and ``regular``
-    (the others); ``hybrid`` (those of collforge_hybrid.h); ``all``. Raises CollforgeError for an unknown name.
+    (the others); ``hybrid`` (those of collforge_hybrid.h); ``all`` of these; ``nonblocking`` (nonblocking forms
+    that may have winners of their own). Raises CollforgeError for an unknown name.
     """
     known = manifest.collectives
     groups = {
@@ -312,11 +314,13 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
         "regular": [e.name for e in known if not e.hybrid and e.varies == "no"],
         "irregular": [e.name for e in known if not e.hybrid and e.varies != "no"],
         "hybrid": [entry.name for entry in known if entry.hybrid],
+        "nonblocking": [entry.name for entry in manifest.forms],
     }
+    names_of_all = [entry.name for entry in manifest.tunable]
     names: list[str] = []
     for name in map(str.strip, ("mpi" if text is None else text).split(",")):
-        if name not in groups and name not in groups["all"]:
-            raise unknown("collective", name, [*groups["all"], *groups])
+        if name not in groups and name not in names_of_all:
+            raise unknown("collective", name, [*names_of_all, *groups])
         names += groups.get(name, [name])
     return tuple(dict.fromkeys(names))
 

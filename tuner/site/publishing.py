@@ -111,7 +111,11 @@ def count(section: Section) -> str:
 
 def stale(found: Sequence[Section], made: Manifest) -> Iterator[str]:
     """The winners that a library built now does not have; for one of them it ignores the whole file."""
-    fingerprints = {(one.collective, one.family): one.fingerprint for one in made.variants}
+    fingerprints = {
+        (entry.name, one.family): one.fingerprint
+        for entry in made.tunable
+        for one in made.variants_of(entry.name)
+    }
     for section in found:
         for layout, choices in section.winners.items():
             for variant in (choice.variant for choice in choices):

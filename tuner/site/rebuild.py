@@ -30,7 +30,7 @@ class Rules:
 
     def goal(self, place: Place) -> Goal:
         """Everything that was measured at a place (database key)."""
-        names = tuple(one.name for one in self.made.collectives)
+        names = tuple(one.name for one in self.made.tunable)
         layout = from_name(place.layout)
         return Goal(layout, names, (), min_launches=self.min_launches, margin=self.margin)
 

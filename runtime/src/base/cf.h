@@ -220,10 +220,13 @@ enum { CF_MOST_BYTES = INT_MAX };
 /* The size of a call without data; and of one whose sizes are not exchanged yet. */
 enum { CF_UNSIZED_BYTES = 1 };
 
-/* One collective, generated from its spec. */
+/* One collective, generated from its spec; or its nonblocking form, which may have winners of its
+ * own. All but those, native and start is as of the collective. */
 struct cf_collective_info {
-    const char *name;     /* "bcast" */
-    const char *function; /* "MPI_Bcast" */
+    const char *name;     /* "bcast"; "ibcast" */
+    const char *function; /* "MPI_Bcast"; "MPI_Ibcast" */
+    int collective; /* its own index; of a form: that of the collective, which has the variants */
+    int form;       /* the index of its nonblocking form; 0: none */
     bool rooted;
     bool has_op;
     bool prefix; /* a rank's result combines only the ranks before it */
@@ -232,7 +235,8 @@ struct cf_collective_info {
     enum cf_sized sized;
     enum cf_varies varies;
     bool total_is_size_blocks; /* total_bytes = size x bytes, else total_bytes = bytes */
-    int (*native)(const struct cf_args *args);            /* PMPI_*; NULL: hybrid */
+    int (*native)(const struct cf_args *args); /* PMPI_*; NULL: hybrid or a form */
+    int (*start)(const struct cf_args *args, MPI_Request *request); /* PMPI_I* of a form */
     struct cf_part (*part)(int rank, int root, int size); /* NULL: hybrid, or without buffers */
 };
 

@@ -17,6 +17,12 @@ static void release(struct cf_under_way *call) {
     cf_kept_free((struct cf_kept *)call);
 }
 
+/* Where its nonblocking form has winners of its own: that; else it has those of the collective. */
+static int form_of(int collective) {
+    const int form = cf_collectives[collective].form;
+    return form != 0 ? form : collective;
+}
+
 const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_state *judge,
                                       const struct cf_starting *what, bool *chosen) {
     const int collective = what->collective;
@@ -24,8 +30,8 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
     const bool exchanges = what->native != NULL;
     const int64_t bytes =
         cf_call_bytes(collective, what->count, what->type, what->counts, comm->layout.size);
-    const struct cf_choice *choice =
-        exchanges ? cf_choose_any(state, collective) : cf_choose_bytes(state, collective, bytes);
+    const struct cf_choice *choice = exchanges ? cf_choose_any(state, collective)
+                                               : cf_choose_bytes(state, form_of(collective), bytes);
     *chosen = choice != NULL;
     if (choice == NULL || state->stage != CF_STAGE_COMPLETE) {
         return NULL;
@@ -40,9 +46,17 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
                : NULL;
 }
 
+static int begin(struct cf_state *state, const struct cf_choice *choice,
+                 const struct cf_starting *what, MPI_Request *request) {
+    struct cf_kept *kept = NULL;
+    CF_TRY(cf_kept_make(state, choice, what, &kept));
+    kept->call.run = run;
+    kept->call.free = release;
+    return cf_under_way_start(&kept->call, request);
+}
+
 static int start(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {
     bool chosen = false;
-    struct cf_kept *kept = NULL;
     if (what->persistent) {
         return cf_init(state, what, request);
     }
@@ -50,10 +64,21 @@ static int start(struct cf_state *state, const struct cf_starting *what, MPI_Req
     if (choice == NULL) {
         return cf_decline_start(chosen);
     }
-    CF_TRY(cf_kept_make(state, choice, what, &kept));
-    kept->call.run = run;
-    kept->call.free = release;
-    return cf_under_way_start(&kept->call, request);
+    return begin(state, choice, what, request);
+}
+
+int cf_start_chosen(const struct cf_choice *choice, int64_t bytes, const struct cf_starting *what,
+                    MPI_Request *request) {
+    struct cf_state *state = NULL;
+    bool ready = false;
+    CF_TRY(cf_state_of(what->args->comm, &state));
+    CF_TRY(cf_state_complete(state));
+    if (state->stage != CF_STAGE_COMPLETE) {
+        return CF_DECLINED;
+    }
+    CF_TRY(cf_prepare(choice->variant, &state->comm, choice->parameter, &ready));
+    CF_TRY(cf_settle_start(state, choice, what->collective, bytes, what->args));
+    return begin(state, choice, what, request);
 }
 
 /* The large counts of all ranks, whose sum decides, as plain ones. */

@@ -36,6 +36,11 @@ struct cf_starting {
  */
 int cf_start(const struct cf_starting *what, MPI_Request *request);
 
+/* For tests and the timing driver: starts the call by this choice, whatever the winners are. bytes:
+ * its size for the choice. Collective. CF_DECLINED, on all ranks alike, if it cannot serve it. */
+int cf_start_chosen(const struct cf_choice *choice, int64_t bytes, const struct cf_starting *what,
+                    MPI_Request *request);
+
 /* The choice that serves such calls on the state's communicator, now or after an exchange of sizes.
  * NULL: native. The same on all ranks but where arguments are illegal. judge: the state with the
  * trials of the guard. *chosen: there was a choice. */

@@ -78,11 +78,14 @@ static int activate(void) {
  * The file that defines a collective before this library, in C or in Fortran; NULL: none. Where the
  * Fortran routines are the MPI library's, which call C's, a tool's may call PMPI's instead.
  */
-static const char *hides(int collective) {
+static const char *hides(int collective, bool nonblocking) {
     char name[64] = "";
     const char *function = cf_collectives[collective].function;
-    const char *file = cf_collectives[collective].hybrid ? NULL : cf_file_before(function);
-    if (file == NULL && !cf_collectives[collective].hybrid) {
+    if (cf_collectives[collective].hybrid || (cf_collectives[collective].start && !nonblocking)) {
+        return NULL;
+    }
+    const char *file = cf_file_before(function);
+    if (file == NULL) {
         (void)snprintf(name, sizeof name, "p%s_", function);
         for (char *c = name; *c != '\0'; c++) {
             *c = (char)tolower((unsigned char)*c);
@@ -97,7 +100,7 @@ static const char *hides(int collective) {
  * Calls of a collective that do not reach this library on one rank are native on all. The first
  * such rank, which alone knows the file, prints a warning for the first such collective.
  */
-static void drop_unreached(int rank) {
+static void drop_unreached(int rank, bool nonblocking) {
     int *first = calloc((size_t)cf_ncollectives, sizeof *first);
     cf_runtime.unreached = 0;
     if (!cf_all_agree(first != NULL)) {
@@ -105,7 +108,7 @@ static void drop_unreached(int rank) {
         return;
     }
     for (int i = 0; i < cf_ncollectives; i++) {
-        first[i] = hides(i) == NULL ? INT_MAX : rank;
+        first[i] = hides(i, nonblocking) == NULL ? INT_MAX : rank;
     }
     (void)PMPI_Allreduce(MPI_IN_PLACE, first, cf_ncollectives, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     bool warned = false;
@@ -117,7 +120,7 @@ static void drop_unreached(int rank) {
             cf_warn(
                 "%s is called in %s on rank %d and passes this library by: it is native on all "
                 "ranks; preload libcollforge.so before it",
-                cf_collectives[i].function, hides(i), rank);
+                cf_collectives[i].function, hides(i, nonblocking), rank);
         }
         warned = warned || first[i] < INT_MAX;
     }
@@ -196,7 +199,7 @@ static void start(void) {
         settings.wanted = 0;
     }
     if (settings.wanted) {
-        drop_unreached(rank);
+        drop_unreached(rank, settings.nonblocking);
         const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
         const bool active = ready && start_rules(&winners);
         cf_runtime.mode = active ? (enum cf_mode)settings.mode : CF_MODE_OFF;

@@ -39,7 +39,8 @@ int cf_collective_find(const char *name, size_t length) {
     return -1;
 }
 
-static const struct cf_variant *find_variant(struct cf_span family, int collective) {
+static const struct cf_variant *find_variant(struct cf_span family, int index) {
+    const int collective = cf_collectives[index].collective;
     for (int v = 0; v < cf_nvariants; v++) {
         if (cf_variants[v]->collective == collective &&
             cf_span_is(family, cf_variants[v]->family)) {
@@ -188,7 +189,8 @@ static bool force_all(const char *text, size_t length, struct forced *forced, ch
     bool any = false;
     for (int c = 0; c < cf_ncollectives; c++) {
         struct cf_choice choice;
-        if (!cf_choice_parse(text, length, c, &choice, why, whysize)) {
+        const bool is_form = cf_collectives[c].collective != c; /* follows the collective */
+        if (is_form || !cf_choice_parse(text, length, c, &choice, why, whysize)) {
             continue;
         }
         any = true;

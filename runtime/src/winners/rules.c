@@ -7,26 +7,12 @@
 
 #include "data/facts.h"
 #include "winners/fixed_order.h"
-#include "winners/table.h"
-
-/* The stored layouts of a layout itself, best first: of a part of the job or of any communicator,
- * with its sockets or with any. */
-enum { PART_ON_SOCKETS, PART, EXACT_ON_SOCKETS, EXACT, OWN, SOURCES = OWN + 2 };
-
-/* Where the rules of a layout come from: indices in the table, -1 for none. */
-struct sources {
-    int own[OWN];
-    int point;
-    int learnt[2]; /* what jobs refuted, and confirmed, of the point on this layout */
-    int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
-    int placement;         /* what it is of cf_map_needs; 0 without a point */
-    struct cf_facts facts; /* of the layout; zeros without COLLFORGE_REPRODUCIBLE */
-};
+#include "winners/sources.h"
 
 /* Rules that were built for some communicator. Others with the same sources share them. */
 struct built {
     struct cf_rules rules; /* for the users */
-    struct sources sources;
+    struct cf_sources sources;
     bool any; /* whether any collective is tuned */
     struct cf_choice *choices;
     struct built *next;
@@ -104,37 +90,11 @@ static int converted(const struct cf_row *row, int point, int collective, int si
     return bytes < 1 ? 1 : bytes > CF_MOST_BYTES ? CF_MOST_BYTES : (int)bytes;
 }
 
-/* The point of the map that a collective follows; -1: none. */
-static int point_of(const struct sources *sources, int collective) {
-    return (cf_map_needs[collective] & ~sources->placement) == 0 ? sources->point : -1;
-}
-
-/* Where rows of a collective may be, best first. */
-static void list_sources(const struct sources *sources, int collective, int from[SOURCES]) {
-    from[0] = forced;
-    memcpy(from + 1, sources->own, sizeof sources->own);
-    from[SOURCES - 1] = point_of(sources, collective);
-}
-
-/* The layout whose rows a collective follows. */
-static int source_of(const struct sources *sources, int collective) {
-    int from[SOURCES];
-    int count = 0;
-    list_sources(sources, collective, from);
-    for (int i = 0; i < SOURCES; i++) {
-        (void)cf_table_rows(&table, from[i], collective, &count);
-        if (count > 0) {
-            return from[i];
-        }
-    }
-    return from[SOURCES - 1];
-}
-
-static int count_rows(const struct sources *sources) {
+static int count_rows(const struct cf_sources *sources) {
     int rows = 0;
     for (int c = 0; c < cf_ncollectives; c++) {
         int count = 0;
-        (void)cf_table_rows(&table, source_of(sources, c), c, &count);
+        (void)cf_table_rows(&table, cf_source_of(sources, c), c, &count);
         rows += count;
         (void)cf_table_rows(&table, sources->learnt[1], c, &count);
         rows += count;
@@ -152,10 +112,10 @@ static struct cf_choice choice_of(const struct cf_row *row) {
 }
 
 /* The choice in a fixed order that won at the largest size; variant NULL: none did. */
-static struct cf_choice largest_in_order(const struct sources *sources, int collective) {
-    int from[SOURCES];
-    list_sources(sources, collective, from);
-    for (int s = 0; s < SOURCES; s++) {
+static struct cf_choice largest_in_order(const struct cf_sources *sources, int collective) {
+    int from[CF_SOURCES];
+    cf_sources_list(sources, collective, from);
+    for (int s = 0; s < CF_SOURCES; s++) {
         int count = 0;
         const struct cf_row *rows = cf_table_rows(&table, from[s], collective, &count);
         for (int i = count - 1; i >= 0; i--) {
@@ -226,7 +186,7 @@ static int apply_learnt(struct built *built, int collective, int used) {
 
 /* Fills the rules of one collective; its choices are from `used` on. Returns their number. */
 static int fill_collective(struct built *built, int collective, struct cf_row *rows, int used) {
-    const int from = source_of(&built->sources, collective);
+    const int from = cf_source_of(&built->sources, collective);
     const bool is_point = from >= 0 && from == built->sources.point;
     int count = 0;
     const struct cf_row *stored = cf_table_rows(&table, from, collective, &count);
@@ -257,6 +217,15 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
     return count;
 }
 
+/* The collective's rules are filled. */
+static void follow(struct built *built, int form) {
+    const struct cf_rules *rules = &built->rules;
+    const size_t from = (size_t)cf_collectives[form].collective;
+    memcpy(&rules->by_size[(size_t)form * CF_BUCKETS], &rules->by_size[from * CF_BUCKETS],
+           CF_BUCKETS * sizeof(struct cf_choice *));
+    rules->tuned[form] = rules->tuned[from];
+}
+
 static void free_built(struct built *built) {
     free(built->rules.tuned);
     free(built->rules.by_size);
@@ -265,7 +234,7 @@ static void free_built(struct built *built) {
 }
 
 /* NULL when out of memory. */
-static struct built *build(const struct sources *sources) {
+static struct built *build(const struct cf_sources *sources) {
     const size_t collectives = (size_t)cf_ncollectives;
     const size_t count = (size_t)count_rows(sources) + collectives;
     struct cf_row *rows = calloc(count, sizeof *rows);
@@ -285,13 +254,20 @@ static struct built *build(const struct sources *sources) {
         return NULL;
     }
     int named = sources->point;
-    for (int i = OWN - 1; i >= 0; i--) {
+    for (int i = CF_OWN - 1; i >= 0; i--) {
         named = sources->own[i] >= 0 ? sources->own[i] : named;
     }
     built->rules.layout = named >= 0 ? table.layout[named].name : CF_ANY_LAYOUT;
     int used = 0;
     for (int c = 0; c < cf_ncollectives; c++) {
-        used += (cf_runtime.unreached >> c & 1) == 0 ? fill_collective(built, c, rows, used) : 0;
+        if ((cf_runtime.unreached >> c & 1) != 0) {
+            continue;
+        }
+        if (cf_sources_follow(sources, c)) {
+            follow(built, c);
+        } else {
+            used += fill_collective(built, c, rows, used);
+        }
     }
     free(rows);
     return built;
@@ -327,40 +303,6 @@ void cf_rules_set_job(const char *placement) {
     (void)snprintf(job, sizeof job, "%s", placement);
 }
 
-static void find_own(struct sources *sources, const char *placement,
-                     const struct cf_layout *layout) {
-    char part[2 * CF_LAYOUT_NAME_SIZE];
-    const enum cf_sockets sockets = layout->sockets;
-    const int threads = layout->threads;
-    (void)snprintf(part, sizeof part, "%s%c%s", job, CF_JOB_END, placement);
-    for (int i = 0; i < OWN; i++) {
-        const bool is_part = i == PART || i == PART_ON_SOCKETS;
-        const bool on_sockets = i == PART_ON_SOCKETS || i == EXACT_ON_SOCKETS;
-        const bool known = (!is_part || job[0] != '\0') && (!on_sockets || sockets != 0);
-        sources->own[i] = known ? cf_table_exact(&table, is_part ? part : placement, threads,
-                                                 on_sockets ? sockets : CF_SOCKETS_ANY)
-                                : -1;
-    }
-}
-
-static void find_learnt(struct sources *sources, const char *placement,
-                        const struct cf_layout *layout) {
-    char name[CF_LAYOUT_NAME_SIZE + 16];
-    char threads[16] = "";
-    if (layout->threads > 1) {
-        (void)snprintf(threads, sizeof threads, "x%d", layout->threads);
-    }
-    for (int confirmed = 0; confirmed < 2; confirmed++) {
-        (void)snprintf(name, sizeof name, "%c%s%s", confirmed ? CF_CONFIRMED : CF_REFUTED,
-                       placement, threads);
-        int found = cf_table_exact(&table, name, 1, layout->sockets);
-        if (found < 0) {
-            found = cf_table_exact(&table, name, 1, CF_SOCKETS_ANY);
-        }
-        sources->learnt[confirmed] = found;
-    }
-}
-
 bool cf_rules_any_for(int size) {
     if (cf_runtime.reproducible) {
         return size > 1;
@@ -378,20 +320,9 @@ bool cf_rules_any_for(int size) {
     return false;
 }
 
-static bool are_alike(const struct cf_facts *a, const struct cf_facts *b) {
-    return a->size == b->size && a->nodes == b->nodes && a->min_node_size == b->min_node_size &&
-           a->max_node_size == b->max_node_size && a->consecutive == b->consecutive &&
-           a->threads == b->threads;
-}
-
-static struct built *find_built(const struct sources *sources) {
+static struct built *find_built(const struct cf_sources *sources) {
     struct built *found = list.first;
-    while (found != NULL &&
-           (memcmp(found->sources.own, sources->own, sizeof sources->own) != 0 ||
-            memcmp(found->sources.learnt, sources->learnt, sizeof sources->learnt) != 0 ||
-            found->sources.point != sources->point || found->sources.size != sources->size ||
-            found->sources.placement != sources->placement ||
-            !are_alike(&found->sources.facts, &sources->facts))) {
+    while (found != NULL && !cf_sources_are_alike(&found->sources, sources)) {
         found = found->next;
     }
     return found;
@@ -403,18 +334,8 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
     if (table.layouts == 0 && !cf_runtime.reproducible) {
         return true;
     }
-    struct sources sources = {.point = cf_table_nearest(&table, layout), .learnt = {-1, -1}};
-    find_own(&sources, placement, layout);
-    if (sources.point >= 0) {
-        find_learnt(&sources, placement, layout);
-        const bool even = layout->min_node_size == layout->max_node_size;
-        sources.size = layout->size;
-        sources.placement =
-            (layout->consecutive ? CF_NEEDS_CONSECUTIVE : 0) | (even ? CF_NEEDS_EVEN : 0);
-    }
-    if (cf_runtime.reproducible) {
-        cf_facts_fill(&sources.facts, layout, 0, CF_UNSIZED_BYTES, MPI_OP_NULL);
-    }
+    struct cf_sources sources = {.table = &table, .forced = forced};
+    cf_sources_find(&sources, job, placement, layout);
     (void)pthread_mutex_lock(&list.mutex);
     struct built *built = find_built(&sources);
     if (built == NULL) {

@@ -237,7 +237,7 @@ def select(made: Manifest, family: str | None, collective: str | None) -> list[V
     if family and family not in families:
         raise unknown("family", family, families)
     chosen = [
-        v for v in made.variants if v.collective in collectives and family in (None, v.family)
+        v for name in collectives for v in made.variants_of(name) if family in (None, v.family)
     ]
     if not chosen:
         raise CollforgeError(f"family {family} serves none of {', '.join(collectives)}")
