@@ -168,6 +168,8 @@ BAD_CASES = {
     "scan:native@1x2,bytes=8,type=mixed": "no such op",
     "scan:native@1x2,bytes=4,type=int,op=affine": "no such op",
     "scan:native@1x2,bytes=4,seed=x": "seed=x",
+    "iscan:native@1x2,bytes=4,in_place": "called twice in a row",
+    "ialltoallv:native@1x2,bytes=4": "unknown collective 'ialltoallv'",
 }
 
 
@@ -364,6 +366,39 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
         assert len({len(r["samples"]) for r in group}) == 1
         assert len({(r["late"], r["repeats"], r["start_error"]) for r in group}) == 1
         assert all(max(r["start_errors"]) <= r["start_error"] * 1.01 for r in group)
+
+
+THREAD = {"COLLFORGE_NONBLOCKING": "1", "COLLFORGE_PROGRESS": "thread"}
+
+
+def test_nonblocking_calls(driver: Driver, built: Installation) -> None:
+    """Chunks cannot be suspended. In MPICH 4.0.2 nothing can without a thread."""
+    names = ("native", "hierarchical", "full_lane", "rank_shift")
+    cases = [f"iallreduce:{name}@2x2,bytes=64,type=int,op=sum" for name in names]
+    cases += ["ibarrier:hierarchical@2x2,bytes=1", "ibcast:full_lane@2x2,bytes=64,root=3"]
+    if built.library.flavor == "mpich":
+        code, _, err = driver(cases, ranks=4)
+        assert code == 2
+        assert "nonblocking cases: this MPICH cannot call others" in err
+    threads = THREAD if built.library.flavor == "mpich" else {}
+    code, records, _ = driver(cases, "--samples", "2", ranks=4, **threads)
+    assert code == 0
+    *applicable, last = [r for r in records if r.get("collective") == "iallreduce"]
+    assert [r["verified"] for r in applicable] == [True] * 3
+    assert not last["applicable"]
+    assert all(len(r["samples"]) == 2 for r in applicable)
+    assert {r["collective"] for r in records[1:-1]} == {"iallreduce", "ibarrier", "ibcast"}
+
+
+def test_a_fault_in_a_nonblocking_call_is_found(broken: Driver, built: Installation) -> None:
+    threads = THREAD if built.library.flavor == "mpich" else {}
+    faults = ("none", "word")
+    cases = [f"iallreduce:hierarchical[fault={name}]@1x2,bytes=24,type=int" for name in faults]
+    code, records, _ = broken(cases, "--samples", "1", **threads)
+    assert code == 1
+    details = {r["variant"]: r["detail"] for r in records[1:-1]}
+    assert details.pop("hierarchical[fault=word]").startswith("rank 1: receive buffer: block 0")
+    assert set(details.values()) == {""}
 
 
 def test_calls_in_a_row(driver: Driver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -111,6 +112,8 @@ def test_other_layouts_are_not_used(made: Manifest) -> None:
         assert not mapped(made, "bcast", {(layout, 65536): times})
     history = {"bcast@2x2,bytes=65536,type=double,root=0": launches(times)}
     assert not layout_map.points(Sources(made, history, set()))
+    started = {replace(variant, collective="ibcast"): ms for variant, ms in times.items()}
+    assert not mapped(made, "ibcast", {("2x2", 65536): started}), "no map of nonblocking forms"
 
 
 def site(*sizes: tuple[float, float]) -> Site:

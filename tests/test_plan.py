@@ -350,6 +350,10 @@ def test_collectives_are_asked_for_by_name_or_group(made: Manifest) -> None:
     varied = {one.name for one in made.collectives if one.varies != "no"}
     assert groups["irregular"] == varied - groups["hybrid"]
     assert measuring.parse_collectives(None, made) == measuring.parse_collectives("mpi", made)
+    forms = measuring.parse_collectives("nonblocking", made)
+    assert forms == tuple(one.form for one in made.collectives if one.form)
+    assert not groups["all"] & set(forms)
+    assert measuring.parse_collectives("iallreduce,bcast", made) == ("iallreduce", "bcast")
     mixed = measuring.parse_collectives("bcast, irregular, bcast", made)
     assert mixed == ("bcast", *measuring.parse_collectives("irregular", made))
 

@@ -28,6 +28,7 @@ SOURCES = (
     "winners/sqlite",
     "winners/fixed_order",
     "winners/rules",
+    "winners/sources",
     "winners/stored",
     "winners/table",
     "winners/choice",
