@@ -13,7 +13,7 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.tuner.cli.commands import why
-from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.tuner.decide.winner_lookup import read_winners, rows_of, serving_winner
 from collforge.variant import Variant
 
 PLACE = Place("here", "openmpi", "Open MPI 4.1.4", "4x2")
@@ -82,16 +82,13 @@ def test_which_row_serves(
         ("4x2", "bcast", ["winners of 4x2", "3.00 times", "COLLFORGE_MEMORY"]),
         ("3x2", "allgather", ["point 4x2 of the map", "2.00 times", "tried against native on"]),
         ("3x2", "allreduce", ["point 4x2 of the map", "not tried against native"]),
+        ("4x2", "ibcast", ["winners of 4x2", "3.00 times"]),  # it has none of its own
         ("7x7", "bcast", ["neither this layout nor one near it"]),
     ],
 )
 def test_why(store: Store, made: Manifest, layout: str, collective: str, words: list[str]) -> None:
     at = from_name(layout)
     with store:
-        winners = [
-            one
-            for one in read_winners(store, made, PLACE, at)
-            if one.choice.variant.collective == collective
-        ]
+        winners = rows_of(made, read_winners(store, made, PLACE, at), collective)
     text = "\n".join(why.explain(made, at, winners, 5461))
     assert all(word in text for word in words), text

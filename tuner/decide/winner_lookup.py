@@ -5,7 +5,7 @@ The runtime looks them up in the same way (runtime/src/winners/rules.c).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from collforge.db import EXTRAPOLATED, Choice, MapPoint, Store, Winner
 from collforge.decision import TIE
@@ -45,6 +45,13 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         *own,
         *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),
     ]
+
+
+def rows_of(made: Manifest, winners: Sequence[Winner], collective: str) -> list[Winner]:
+    """Those of a collective among the winners of a layout; of a nonblocking form without any, its collective's."""
+    found = [one for one in winners if one.choice.variant.collective == collective]
+    blocking = made.collective(collective).blocking
+    return found if found or not blocking else rows_of(made, winners, blocking)
 
 
 def _point(one: MapPoint) -> Point:

@@ -16,7 +16,7 @@ from collforge.tuner.cli import model_terms, tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.decide import extrapolation, learning
 from collforge.tuner.decide.layout_map import Sources, read_sources
-from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.tuner.decide.winner_lookup import read_winners, rows_of, serving_winner
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_database, add_json, add_mpi, find_libraries
 
@@ -47,16 +47,15 @@ def run(args: argparse.Namespace) -> int:
     with Store(args.db, create=False) as store:
         for library in find_libraries(args.mpi):
             place = Place.of(measuring.system_name(args), library, layout)
-            winners = [
-                one
-                for one in read_winners(store, made, place, layout)
-                if one.choice.variant.collective == collective
-            ]
+            winners = rows_of(made, read_winners(store, made, place, layout), collective)
             print(
                 f"{place.mpi}: {collective} of {units.format_size(size)} on {layout.name} of {place.system}:"
             )
             lines = explain(made, layout, winners, size, store.learnt(place))
-            found = serving_winner(made.collective(collective), winners, size)
+            serving = winners[0].choice.variant.collective if winners else collective
+            if serving != collective:
+                lines.append(f"no winners of its own: those of {serving} serve it")
+            found = serving_winner(made.collective(serving), winners, size)
             if found and found.choice.evidence == EXTRAPOLATED:
                 lines[2:2] = model_lines(read_sources(store, made, place), layout, found, size)
             print("\n".join(f"  {line}" for line in lines))
