@@ -120,7 +120,9 @@ def test_winners_of_its_own(
         own = {"COLLFORGE_DB": str(path), "COLLFORGE_SYSTEM": "here"}
         done = launch(built.library.name, 4, command, env | own)
         assert done.returncode == 0, done.stdout + done.stderr
-        found = re.search(r"variants served (\d+) of \1 nonblocking calls", done.stdout + done.stderr)
+        found = re.search(
+            r"variants served (\d+) of \1 nonblocking calls", done.stdout + done.stderr
+        )
         served[number] = int(found[1]) if found else 0
     assert served[0] > 0
     assert served == {0: served[0], 1: served[0], 2: 0, 3: served[0]}

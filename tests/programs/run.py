@@ -55,7 +55,7 @@ class Setting:
 
     @property
     def nonblocking(self) -> bool:
-        """Whether nonblocking and persistent calls run variants, too. Node map ``2`` has blocking ones alone."""
+        """Whether nonblocking and persistent calls run variants, too. With node map ``2`` they do not."""
         return self.choice != "none" and self.node_map != "2"
 
     @property
@@ -263,8 +263,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=names, action="append")
     parser.add_argument("--mpi", choices=sorted(libraries.DEBIAN_PACKAGES), action="append")
-    parser.add_argument("--map", choices=MAPS, action="append", help="the node maps; all by default")
-    parser.add_argument("--run", default="", metavar="REGEX", help="the names of the runs; all by default")
+    parser.add_argument(
+        "--map", choices=MAPS, action="append", help="the node maps; all by default"
+    )
+    parser.add_argument(
+        "--run", default="", metavar="REGEX", help="the names of the runs; all by default"
+    )
     options = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     chosen = [recipe for recipe in recipes() if recipe.name in (options.program or names)]

@@ -48,7 +48,7 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
 
 
 def rows_of(made: Manifest, winners: Sequence[Winner], collective: str) -> list[Winner]:
-    """Those of a collective among the winners of a layout; of a nonblocking form without any, its collective's."""
+    """Those of a collective among a layout's winners; a nonblocking form without any has its collective's."""
     found = [one for one in winners if one.choice.variant.collective == collective]
     blocking = made.collective(collective).blocking
     return found if found or not blocking else rows_of(made, winners, blocking)
