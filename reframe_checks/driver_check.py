@@ -209,8 +209,9 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
         if self.in_allocation:
             self.job.launcher = self.current_partition.launcher_type()
         threads = self.rank_layout.threads
+        # Also 1: with COLLFORGE_PROGRESS the MPI library has MPI_THREAD_MULTIPLE, and the driver OpenMP.
+        self.env_vars["OMP_NUM_THREADS"] = str(threads)
         if threads > 1:
-            self.env_vars["OMP_NUM_THREADS"] = str(threads)
             library = libraries.find(mpi_name(self.current_environ))
             self.env_vars.update(vcis.thread_settings(library, threads))
         self.env_vars.update(place(self, self.rank_layout.launched))
