@@ -33,7 +33,7 @@ LEGAL = (
     "large counts",
     "freed early",
 )
-PERSISTENT = ("any order", "beside messages", "freed early", "many")
+PERSISTENT = ("any order", "beside messages", "freed early", "freed under way", "many")
 
 
 def compile_legal(mpicc: str, folder: Path, way: str) -> str:

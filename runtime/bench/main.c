@@ -148,7 +148,9 @@ static int run_plan(struct bench *bench, struct plan *plan, FILE *file) {
         verify_group(bench, group);
         const double verified = clock_local(&bench->clock);
         if (!bench->options.verify_only) {
+            plan_computation(bench, &group->problem);
             time_group(bench, group, bench->options.seed + (unsigned)i, &timing);
+            bench->computation = 0;
         }
         spent.verifying += verified - begin;
         spent.timing += clock_local(&bench->clock) - verified;

@@ -420,7 +420,6 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
     if (schedule.nactive == 0) {
         goto cleanup;
     }
-    plan_computation(bench, &group->problem);
     warm_up(bench, &group->problem, &schedule);
     timing->repeats = schedule.windows * schedule.burst;
     const int width = schedule.nactive * schedule.windows;
@@ -434,7 +433,6 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
     clock_compare(&bench->clock);
     const struct clock_line line = clock_interpolation(&before, &bench->clock.newest);
     measure(bench, &line, stamps, kept * width, seconds);
-    bench->computation = 0;
     for (int i = 0; i < schedule.nactive; i++) {
         settle_candidate(bench, schedule.active[i]);
         verify_candidate(bench, schedule.active[i], 1); /* timed calls may show older results */
