@@ -179,7 +179,7 @@ static bool can_overlap(const struct bench *bench, const struct plan *plan) {
     if (!good && bench->rank == 0) {
         fprintf(stderr,
                 "collforge-driver: nonblocking cases: this %s cannot call others when it makes "
-                "progress; COLLFORGE_PROGRESS=thread can\n",
+                "progress; with COLLFORGE_NONBLOCKING=1 COLLFORGE_PROGRESS=thread it can\n",
                 cf_library.title);
     }
     return good;
