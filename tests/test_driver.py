@@ -368,7 +368,11 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
         assert all(max(r["start_errors"]) <= r["start_error"] * 1.01 for r in group)
 
 
-THREAD = {"COLLFORGE_NONBLOCKING": "1", "COLLFORGE_PROGRESS": "thread"}
+THREAD = {
+    "COLLFORGE_NONBLOCKING": "1",
+    "COLLFORGE_PROGRESS": "thread",
+    "OMP_NUM_THREADS": "1",  # with the thread, MPI has MPI_THREAD_MULTIPLE, and the driver OpenMP
+}
 
 
 def test_nonblocking_calls(driver: Driver, built: Installation) -> None:
