@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -23,7 +23,8 @@ def describe(
         version=version,
         fingerprint=fingerprint.digest(sorted(fingerprints.values())),
         collectives=tuple(
-            CollectiveEntry(**_named_alike(CollectiveEntry, c)) for c in specs.collectives.values()
+            CollectiveEntry(**_named_alike(CollectiveEntry, c, but=("blocking",)))
+            for c in specs.collectives.values()
         ),
         families=tuple(
             FamilyEntry(**_named_alike(FamilyEntry, f)) for f in specs.families.values()
@@ -38,7 +39,7 @@ def describe(
                 parts=dict(parts[v.name]),
                 fixed_order=fixed_order(v),
                 steps=step_terms(v),
-                only_blocking=v.family.over_all,
+                only_blocking=v.is_chunked,
             )
             for v in variants
         ),
@@ -46,8 +47,7 @@ def describe(
     )
 
 
-def _named_alike(entry: type, of: object) -> dict[str, Any]:
+def _named_alike(entry: type, of: object, but: Collection[str] = ()) -> dict[str, Any]:
     """The fields of an entry, copied from the fields of a spec with the same names; expressions become text."""
-    names = [field.name for field in fields(entry) if hasattr(of, field.name)]
-    values = {name: getattr(of, name) for name in names}
+    values = {one.name: getattr(of, one.name) for one in fields(entry) if one.name not in but}
     return {n: v.text if isinstance(v, Expression) else v for n, v in values.items()}

@@ -288,7 +288,7 @@ class Manifest:
         """The nonblocking forms that may have winners of their own; else they have their collective's."""
         return tuple(entry.nonblocking() for entry in self.collectives if entry.form)
 
-    @property
+    @cached_property
     def tunable(self) -> tuple[CollectiveEntry, ...]:
         """All collectives and nonblocking forms."""
         return self.collectives + self.forms
@@ -319,11 +319,12 @@ class Manifest:
     def variants_of(self, collective: str) -> list[VariantEntry]:
         """Of a nonblocking form: those of its collective that can be suspended."""
         blocking = self.collective(collective).blocking
+        if not blocking:
+            return [variant for variant in self.variants if variant.collective == collective]
         return [
             replace(variant, collective=collective)
-            for variant in self.variants
-            if variant.collective == (blocking or collective)
-            and not (blocking and variant.only_blocking)
+            for variant in self.variants_of(blocking)
+            if not variant.only_blocking
         ]
 
     def facts(

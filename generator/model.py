@@ -72,10 +72,14 @@ class Collective:
         return ", ".join(argument.declaration for argument in self.arguments)
 
     @property
+    def has_nonblocking(self) -> bool:
+        """Those of the MPI standard have; MPIX_ functions need not have a nonblocking form."""
+        return self.function == f"MPI_{self.name.capitalize()}"
+
+    @property
     def form(self) -> str:
         """The name of its nonblocking form if the choice of a variant is possible at its start; else ""."""
-        is_standard = self.function == f"MPI_{self.name.capitalize()}"
-        return f"i{self.name}" if is_standard and self.sized != "exchanged" else ""
+        return f"i{self.name}" if self.has_nonblocking and self.sized != "exchanged" else ""
 
     @property
     def rooted(self) -> bool:
@@ -237,6 +241,11 @@ class Variant:
     def name(self) -> str:
         family, collective = self.family.name, self.collective.name
         return collective if collective.startswith(f"{family}_") else f"{family}_{collective}"
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether it has steps over all ranks (Family.over_all)."""
+        return any(step.get("over") == "all" for step in self.composition.steps)
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter with this name, or None."""

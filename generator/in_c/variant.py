@@ -32,7 +32,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "views": views(variant, use),
         "step_views": step_views(variant, use),
         "pipe": pipe(variant, use),
-        "chunks": f"chunks_of({use.at}, {use.parameter})" if _is_chunked(variant) else "",
+        "chunks": f"chunks_of({use.at}, {use.parameter})" if variant.is_chunked else "",
     }
     return {
         "name": variant.name,
@@ -56,10 +56,6 @@ def view(variant: Variant) -> dict[str, Any]:
         "declarations": use.declarations(outer),
         "call_declarations": use.declarations(inner),
     }
-
-
-def _is_chunked(variant: Variant) -> bool:
-    return any(step.get("over") == "all" for step in variant.composition.steps)
 
 
 def _lane_tables(variant: Variant) -> dict[str, list[str]]:

@@ -37,8 +37,7 @@ def is_native(collective: Collective) -> str:
 
 
 def have_nonblocking(collectives: Iterable[Collective]) -> list[Collective]:
-    """Those of the MPI standard: MPIX_ functions need not have a nonblocking form."""
-    return [one for one in collectives if one.function == f"MPI_{one.name.capitalize()}"]
+    return [one for one in collectives if one.has_nonblocking]
 
 
 def nonblocking(collective: Collective) -> str:

@@ -52,7 +52,7 @@ struct bench {
     struct clock clock;
     struct data data;
     double group_start;  /* local seconds */
-    int64_t computation; /* between start and wait of a nonblocking call that is timed, in units */
+    int64_t computation; /* between start and wait of a nonblocking call, in units; 0: not timed */
 };
 
 /* Seconds of the job by activity. */

@@ -60,7 +60,6 @@ static double unit_seconds(const struct clock *clock) {
 void plan_computation(struct bench *bench, const struct problem *problem) {
     const struct candidate native = {0};
     double least = HUGE_VAL;
-    bench->computation = 0;
     if (!problem->nonblocking) {
         return;
     }

@@ -159,8 +159,8 @@ static void record_result(FILE *file, const struct bench *bench, const struct gr
     put_field(file, "case", candidate->text);
     const struct problem *problem = &group->problem;
     const struct cf_collective_info *info = &cf_collectives[problem->collective];
-    put_field(file, "collective",
-              cf_collectives[problem->nonblocking ? info->form : info->collective].name);
+    const int named = problem->nonblocking ? info->form : problem->collective;
+    put_field(file, "collective", cf_collectives[named].name);
     put_field(file, "variant", candidate->variant);
     put_field(file, "fingerprint", variant == NULL ? "" : variant->fingerprint);
     fprintf(file, ",\"applicable\":%s", candidate->applicable ? "true" : "false");

@@ -63,8 +63,7 @@ static bool is_applicable(const struct bench *bench, const struct problem *probl
     if (choice->variant == NULL) {
         return true;
     }
-    if (problem->nonblocking &&
-        (choice->variant->only_blocking || (problem->op != OP_NONE && !cf_op_is_predefined(op)))) {
+    if (problem->nonblocking && !cf_may_start(choice->variant, op)) {
         return false;
     }
     cf_facts_fill(&facts, &bench->tested.state->layout, problem->collective, choice_bytes(problem),

@@ -40,7 +40,9 @@ static const struct cf_parameter parameters[] = {
 };
 
 const struct cf_collective_info cf_collectives[] = {
-    {.name = "bcast", .rooted = true}, {.name = "allreduce", .collective = 1, .has_op = true}, {.name = "gather", .collective = 2}};
+    {.name = "bcast", .rooted = true},
+    {.name = "allreduce", .collective = 1, .has_op = true},
+    {.name = "gather", .collective = 2}};
 const int cf_ncollectives = 3;
 const int cf_map_needs[] = {0, 0, CF_NEEDS_EVEN};
 const char cf_fingerprint[] = "faults";

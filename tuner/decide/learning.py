@@ -98,7 +98,7 @@ def learnt_of(
 ) -> Learnt | None:
     """What holds for a variant of the map in a call of ``nbytes`` bytes; None: nothing is learnt.
 
-    As find_learnt and apply_learnt (runtime/src/winners/rules.c).
+    As find_learnt and apply_learnt (sources.c and rules.c in runtime/src/winners).
     """
     at = layout.alone
     said = list(rows)

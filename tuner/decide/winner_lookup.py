@@ -1,6 +1,6 @@
 """The rows of the database that serve a layout: its own winners, or those of the nearest point of the map.
 
-The runtime looks them up in the same way (runtime/src/winners/rules.c).
+The runtime looks them up in the same way (runtime/src/winners/sources.c).
 """
 
 from __future__ import annotations

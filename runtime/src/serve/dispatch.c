@@ -194,9 +194,8 @@ int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int 
                     int64_t bytes, const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
     bool ready = false;
-    if (state->stage != CF_STAGE_COMPLETE || choice->variant->only_blocking ||
+    if (state->stage != CF_STAGE_COMPLETE || !cf_may_start(choice->variant, args->op) ||
         is_illegal_everywhere(info, args, &state->comm.layout) ||
-        (info->has_op && !cf_op_is_predefined(args->op)) ||
         !serves(state, choice, collective, bytes, args->op)) {
         return CF_DECLINED;
     }

@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "comm/observe.h"
 #include "data/block_sizes.h"
+#include "data/facts.h"
 
 /*
  * The choice for MPI_<collective> on comm with this many elements: NULL for native, else to be run
@@ -74,13 +75,20 @@ void cf_count_unsized(int collective, MPI_Comm comm);
 
 /* A choice is identified by its address, which is not reused while a communicator exists. */
 
+/* Whether a variant can serve a nonblocking call. Ops of the program may be freed after the start;
+ * they are native. */
+static inline bool cf_may_start(const struct cf_variant *variant, MPI_Op op) {
+    const bool has_op = cf_collectives[variant->collective].has_op;
+    return !variant->only_blocking && (!has_op || cf_op_is_predefined(op));
+}
+
 /* Performs all checks between a choice and its run. CF_DECLINED, on all ranks alike, if native must
  * serve the call. Otherwise returns an MPI error class. */
 int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,
               const struct cf_args *args);
 
 /* The same for a nonblocking call: makes no call that waits, so CF_DECLINED also where something is
- * not set up yet. Ops of the program may be freed after the start; they are native. */
+ * not set up yet. */
 int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int collective,
                     int64_t bytes, const struct cf_args *args);
 /* The same in a coroutine, for a collective whose sizes are exchanged: does so over args->comm.

@@ -18,11 +18,11 @@ void cf_sources_list(const struct cf_sources *sources, int collective, int from[
     from[CF_SOURCES - 1] = point_of(sources, collective);
 }
 
-/* The first of these that has rows of the collective; CF_SOURCES: none. */
-static int first_source(const struct cf_sources *sources, const int from[CF_SOURCES],
-                        int collective) {
+/* Lists where rows of a collective may be. The first that has some; CF_SOURCES: none. */
+static int first_source(const struct cf_sources *sources, int collective, int from[CF_SOURCES]) {
     int count = 0;
     int i = 0;
+    cf_sources_list(sources, collective, from);
     for (; i < CF_SOURCES && count == 0; i++) {
         (void)cf_table_rows(sources->table, from[i], collective, &count);
     }
@@ -31,8 +31,7 @@ static int first_source(const struct cf_sources *sources, const int from[CF_SOUR
 
 int cf_source_of(const struct cf_sources *sources, int collective) {
     int from[CF_SOURCES];
-    cf_sources_list(sources, collective, from);
-    const int first = first_source(sources, from, collective);
+    const int first = first_source(sources, collective, from);
     return from[first < CF_SOURCES ? first : CF_SOURCES - 1];
 }
 
@@ -42,9 +41,8 @@ bool cf_sources_follow(const struct cf_sources *sources, int form) {
     if (collective == form) {
         return false;
     }
-    cf_sources_list(sources, form, from);
-    const int own = first_source(sources, from, form);
-    return own == CF_SOURCES || first_source(sources, from, collective) < own ||
+    const int own = first_source(sources, form, from);
+    return own == CF_SOURCES || first_source(sources, collective, from) < own ||
            (cf_runtime.reproducible && cf_collectives[form].has_op);
 }
 

@@ -34,7 +34,11 @@ static int native_gather(const struct cf_args *args) {
 
 const struct cf_collective_info cf_collectives[] = {
     {.name = "bcast", .function = "MPI_Bcast", .rooted = true, .native = native_bcast},
-    {.name = "allreduce", .collective = 1, .function = "MPI_Allreduce", .has_op = true, .native = native_allreduce},
+    {.name = "allreduce",
+     .collective = 1,
+     .function = "MPI_Allreduce",
+     .has_op = true,
+     .native = native_allreduce},
     {.name = "gather",
      .collective = 2,
      .function = "MPI_Gather",
