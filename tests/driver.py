@@ -45,6 +45,17 @@ def make_driver(mpi: str, program: Path, folder: Path, launch: Any) -> Driver:
     return run
 
 
+def progress(built: Installation) -> dict[str, str]:
+    """The variables with which nonblocking cases can be run: MPICH 4.0.2 needs a thread.
+
+    That gives MPI_THREAD_MULTIPLE, and the driver has OpenMP: one thread keeps the layout's name.
+    """
+    if built.library.flavor != "mpich":
+        return {}
+    names = {"COLLFORGE_NONBLOCKING": "1", "COLLFORGE_PROGRESS": "thread"}
+    return {**names, "OMP_NUM_THREADS": "1"}
+
+
 def results_by_variant(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {r["variant"]: r for r in records if r["record"] == "result"}
 
