@@ -40,11 +40,9 @@ def serving(rows: Sequence[Stored], nbytes: int) -> Stored | None:
     """
     rows = sorted(rows, key=lambda row: row.bytes)
     at = bucket(nbytes)
-    if not rows or at < (bucket(rows[0].bytes ** 2) - 1) // 2:
+    near = _nearest(rows, at)
+    if near is None:
         return None
-    near = 0
-    while near + 1 < len(rows) and bucket(rows[near].bytes * rows[near + 1].bytes) < 2 * at + 1:
-        near += 1
     own = bucket(rows[near].bytes)
     if not rows[near].variant or at == own:
         return rows[near]
@@ -53,6 +51,27 @@ def serving(rows: Sequence[Stored], nbytes: int) -> Stored | None:
         return rows[near]
     bound = not rows[beside].variant and not rows[beside].tie
     return None if bound or abs(at - own) > REACH else rows[near]
+
+
+def decides(rows: Sequence[Stored], nbytes: int) -> bool:
+    """Whether a nonblocking form's own rows decide about a call; else those of its collective do.
+
+    They do within `REACH` of their sizes.
+    """
+    rows = sorted(rows, key=lambda row: row.bytes)
+    at = bucket(nbytes)
+    near = _nearest(rows, at)
+    return near is not None and abs(at - bucket(rows[near].bytes)) <= REACH
+
+
+def _nearest(rows: Sequence[Stored], at: int) -> int | None:
+    """The index of the size nearest to a bucket; None below all sizes."""
+    if not rows or at < (bucket(rows[0].bytes ** 2) - 1) // 2:
+        return None
+    near = 0
+    while near + 1 < len(rows) and bucket(rows[near].bytes * rows[near + 1].bytes) < 2 * at + 1:
+        near += 1
+    return near
 
 
 def serving_layouts(stored: Collection[str], at: Layout) -> list[str]:

@@ -114,6 +114,8 @@ def test_a_map_takes_little_memory(build: Build) -> None:
         ("bcast", "", "error"),
         ("allreduce", "hierarchical", "error"),
         ("barrier", "native", "error"),
+        ("ibcast", "hierarchical", "hierarchical"),
+        ("ibcast", "failing", "error"),  # it cannot be suspended
     ],
 )
 def test_choice(build: Build, collective: str, text: str, expected: str) -> None:

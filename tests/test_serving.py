@@ -9,7 +9,15 @@ from stub_build import Build, make_build
 from support import LIBRARIES
 
 from collforge.layout import from_name
-from collforge.serving import Point, Stored, bytes_at, nearest_point, serving, serving_layout
+from collforge.serving import (
+    Point,
+    Stored,
+    bytes_at,
+    decides,
+    nearest_point,
+    serving,
+    serving_layout,
+)
 
 VECTORS = [
     line
@@ -20,6 +28,13 @@ VECTORS = [
 
 def pairs(text: str) -> list[tuple[int, str]]:
     return [(int(size), name) for size, _, name in (word.partition("=") for word in text.split())]
+
+
+def rows(text: str) -> list[Stored]:
+    return [
+        Stored(n, "" if name in ("native", "tie") else name, name == "tie")
+        for n, name in pairs(text)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -34,20 +49,17 @@ SIZES = [line for line in VECTORS if not line.startswith(("layouts ", "near "))]
 
 @pytest.mark.parametrize("vector", SIZES)
 def test_python_and_the_runtime_serve_alike(build: Build, vector: str) -> None:
-    stored, calls = map(pairs, vector.split("=>"))
-    rows = [
-        Stored(n, "" if name in ("native", "tie") else name, name == "tie") for n, name in stored
-    ]
-    served = [(nbytes, serving(reversed(rows), nbytes)) for nbytes, _ in calls]
-    names = [
-        (n, row.variant or ("tie" if row.tie else "native") if row else "native")
-        for n, row in served
-    ]
-    assert names == calls
-    told = build.units(
-        "serving", vector.split("=>", maxsplit=1)[0].strip(), *(str(n) for n, _ in calls)
-    )
-    assert told == [f"{n} {name.replace('tie', 'native')}" for n, name in calls]
+    stored, calls = vector.split("=>")
+    own, _, of_collective = map(str.strip, stored.partition("/"))
+    sizes = pairs(calls)
+    names = []
+    for nbytes, _ in sizes:
+        follows = "/" in stored and not decides(rows(own), nbytes)
+        row = serving(reversed(rows(of_collective if follows else own)), nbytes)
+        names.append((nbytes, row.variant or ("tie" if row.tie else "native") if row else "native"))
+    assert names == sizes
+    told = build.units("serving", stored.strip(), *(str(n) for n, _ in sizes))
+    assert told == [f"{n} {name.replace('tie', 'native')}" for n, name in sizes]
 
 
 @pytest.mark.parametrize("vector", LAYOUTS)

@@ -49,12 +49,15 @@ def passes(done: subprocess.CompletedProcess[str]) -> str:
 def test_a_tool_on_one_rank(built: Installation, one: int, where: str) -> None:
     """It defines some collectives: where it stands before the library, these are native on all ranks."""
     tool = shared(built, "tool_some")
-    alone = preloaded(built)
+    starts = {"COLLFORGE_NONBLOCKING": "1", "COLLFORGE_PROGRESS": "thread"}
+    alone = preloaded(built) | starts
     other = preloaded(built, before=[tool]) if where == "before" else preloaded(built, tool)
-    groups = [(1, other if rank == one else alone) for rank in range(4)]
-    log = passes(
-        launch_groups(built.library.name, groups, [str(compiled(built, "calls"))], timeout=TIME)
-    )
+    groups = [(1, other | starts if rank == one else alone) for rank in range(4)]
+    command = [str(compiled(built, "calls")), "5", "1000", "starts"]
+    done = launch_groups(built.library.name, groups, command, timeout=TIME)
+    log = passes(done)
+    hidden = 5 if where == "before" else 0
+    assert f"variants served {10 - hidden} of {10 - hidden} nonblocking" in log + done.stdout
     served = tuned(log, "full_lane")
     assert "bcast" in served
     assert ("allreduce" in served) == (where == "behind")

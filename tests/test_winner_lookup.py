@@ -30,14 +30,20 @@ def store(made: Manifest, tmp_path: Path) -> Store:
     """Winners of bcast on 4x2, with this MPI library and an older one, and a map of five collectives."""
     names = ("bcast", "allgather", "scan", "allreduce", "gather")
     variants = [variant_of(made, name) for name in names]
+    started = replace(variants[0], collective="ibcast")
+    part = replace(PLACE, layout="8x2/4x2")
     old = replace(PLACE, mpi_version="Open MPI 4.1.3", layout="3x2")
     with Store(tmp_path / "db") as store:
-        for number, place in enumerate((PLACE, old)):
-            results = tuple(Result(v, f"{v.collective}@4x2", 8, True) for v in variants)
+        for number, place in enumerate((PLACE, part, old)):
+            shown = (*variants, started)
+            results = tuple(Result(v, f"{v.collective}@4x2", 8, True) for v in shown)
             time = "2026-01-01T00:00:00Z"
             store.record_run(RunRecord(str(number), place, 4, 8, time, "", "", (), 0, results))
         own = Choice(4096, variants[0], 3.0, 2.9, 3.1, 3, DECIDED)
         store.replace_winners(PLACE, "bcast", [own])
+        of_form = Choice(65536, started, 2.0, 1.9, 2.1, 3, DECIDED)
+        store.replace_winners(PLACE, "ibcast", [of_form])
+        store.replace_winners(part, "bcast", [own])
         older = Choice(65536, variants[0], 9.0, 8.0, 9.1, 3, DECIDED)
         store.replace_winners(old, "bcast", [older])
         store.replace_map(
@@ -62,6 +68,8 @@ def served(store: Store, made: Manifest, layout: str, collective: str, nbytes: i
         ("3x2", "allgather", 5461, "~4x2 5461"),  # as many bytes in all, from fewer ranks
         ("3x2", "bcast", 8, "none"),  # below all sizes
         ("4x1", "bcast", 4096, "none"),  # another kind of layout
+        ("4x2", "ibcast", 65536, "4x2 65536"),
+        ("8x2/4x2", "ibcast", 65536, "none"),  # its collective has winners for this part of a job
         ("3x2", "scan", 4096, "~4x2 4096"),
         ("cyclic:3x2", "scan", 4096, "none"),
         ("cyclic:3x2", "allreduce", 4096, "~4x2 4096"),
@@ -77,18 +85,27 @@ def test_which_row_serves(
 
 
 @pytest.mark.parametrize(
-    ("layout", "collective", "words"),
+    ("layout", "collective", "nbytes", "words"),
     [
-        ("4x2", "bcast", ["winners of 4x2", "3.00 times", "COLLFORGE_MEMORY"]),
-        ("3x2", "allgather", ["point 4x2 of the map", "2.00 times", "tried against native on"]),
-        ("3x2", "allreduce", ["point 4x2 of the map", "not tried against native"]),
-        ("4x2", "ibcast", ["winners of 4x2", "3.00 times"]),  # it has none of its own
-        ("7x7", "bcast", ["neither this layout nor one near it"]),
+        ("4x2", "bcast", 5461, ["winners of 4x2", "3.00 times", "COLLFORGE_MEMORY"]),
+        (
+            "3x2",
+            "allgather",
+            5461,
+            ["point 4x2 of the map", "2.00 times", "tried against native on"],
+        ),
+        ("3x2", "allreduce", 5461, ["point 4x2 of the map", "not tried against native"]),
+        ("4x2", "ibcast", 5461, ["winners of 4x2", "3.00 times", "those of bcast serve it"]),
+        ("4x2", "ibcast", 65536, ["winners of 4x2", "2.00 times", "(decided)"]),  # its own
+        ("3x2", "iallgather", 5461, ["native until allgather has passed its trial"]),
+        ("7x7", "bcast", 5461, ["neither this layout nor one near it"]),
     ],
 )
-def test_why(store: Store, made: Manifest, layout: str, collective: str, words: list[str]) -> None:
+def test_why(
+    store: Store, made: Manifest, layout: str, collective: str, nbytes: int, words: list[str]
+) -> None:
     at = from_name(layout)
     with store:
-        winners = rows_of(made, read_winners(store, made, PLACE, at), collective)
-    text = "\n".join(why.explain(made, at, winners, 5461))
+        winners = rows_of(made, read_winners(store, made, PLACE, at), collective, nbytes)
+    text = "\n".join(why.explain(made, at, winners, collective, nbytes).lines)
     assert all(word in text for word in words), text

@@ -6,7 +6,8 @@
  *   sizes                      checks the buckets of sizes
  *   lanes SIZE TEXT            the orders in which the lanes see the ranks
  *   rules LAYOUT:BYTES:CHOICE  what bcast runs on layout 2x2 at several sizes
- *   serving STORED SIZE...     what bcast runs at these sizes; STORED as in tests/data/serving.txt
+ *   serving STORED SIZE...     what bcast, or if STORED has two parts, ibcast runs at these sizes;
+ *                              STORED as in tests/data/serving.txt
  *   layout PLACEMENT THREADS LAYOUT...  which of them serves processes with so many threads
  *   learnt THREADS STORED...   what bcast runs on 2x3 and 3x2
  *   learn KEPT:NATIVE:OWN...   writes a file of COLLFORGE_LEARN, of trials of these seconds
@@ -24,6 +25,7 @@
 
 #include "base/cf.h"
 #include "base/sha256.h"
+#include "collectives.h"
 #include "comm/learn.h"
 #include "data/sizes.h"
 #include "place/topology.h"
@@ -194,8 +196,8 @@ static int print_ranks(char *layout) {
     return 0;
 }
 
-/* The winner of bcast that "BYTES=CHOICE" stands for. */
-static int add_stored(struct cf_winners *winners, const char *layout, char *text) {
+/* The winner that "BYTES=CHOICE" stands for. */
+static int add_stored(struct cf_winners *winners, const char *layout, int collective, char *text) {
     char why[256];
     struct cf_choice choice;
     char *name = strchr(text, '=');
@@ -205,8 +207,8 @@ static int add_stored(struct cf_winners *winners, const char *layout, char *text
     const int tie = strcmp(name, "tie") == 0;
     if (tie)
         name = (char[]){"native"};
-    if (!cf_choice_parse(name, strlen(name), 0, &choice, why, sizeof why) ||
-        !cf_winners_add(winners, layout, 0, atoi(text), &choice))
+    if (!cf_choice_parse(name, strlen(name), collective, &choice, why, sizeof why) ||
+        !cf_winners_add(winners, layout, collective, atoi(text), &choice))
         return 1;
     if (tie)
         winners->items[winners->count - 1].variant = CF_NATIVE_TIES;
@@ -215,8 +217,12 @@ static int add_stored(struct cf_winners *winners, const char *layout, char *text
 
 static int print_serving(int argc, char **argv) {
     struct cf_winners winners = {0};
+    const int asked = strchr(argv[2], '/') != NULL ? CF_IBCAST : CF_BCAST;
+    int stored = asked;
     for (char *text = strtok(argv[2], " "); text != NULL; text = strtok(NULL, " "))
-        if (add_stored(&winners, "2x2", text) != 0)
+        if (strcmp(text, "/") == 0)
+            stored = CF_BCAST;
+        else if (add_stored(&winners, "2x2", stored, text) != 0)
             return 1;
     if (!cf_rules_start(&winners))
         return 1;
@@ -224,7 +230,9 @@ static int print_serving(int argc, char **argv) {
     const struct cf_rules *rules = rules_of("2x2", 1, CF_SOCKETS_ANY);
     for (int i = 3; i < argc; i++) {
         const struct cf_choice *choice =
-            rules == NULL ? NULL : rules->by_size[cf_bucket((uint64_t)atoi(argv[i]))];
+            rules == NULL
+                ? NULL
+                : rules->by_size[asked * CF_BUCKETS + cf_bucket((uint64_t)atoi(argv[i]))];
         printf("%s %s\n", argv[i], choice == NULL ? "native" : choice->variant->family);
     }
     cf_rules_stop();
@@ -238,7 +246,7 @@ static int print_layout(int argc, char **argv) {
         sockets--;
     struct cf_winners winners = {0};
     for (int i = 4; i < argc; i++)
-        if (add_stored(&winners, argv[i], (char[]){"1024=full_lane"}) != 0)
+        if (add_stored(&winners, argv[i], CF_BCAST, (char[]){"1024=full_lane"}) != 0)
             return 1;
     if (!cf_rules_start(&winners))
         return 1;
@@ -372,14 +380,14 @@ static int print_digests(int argc, char **argv) {
     return 0;
 }
 
-/* Of all collectives but hybrid ones, each point and size with the next variant. */
+/* Of all blocking collectives of MPI, each point and size with the next variant. */
 static bool add_map(struct cf_winners *winners, int points, int sizes) {
     int turn = 0;
     for (int point = 0; point < points; point++) {
         char name[CF_LAYOUT_NAME_SIZE] = "";
         snprintf(name, sizeof name, "~%dx%d", 2 + point / 10, 2 + point % 10);
         for (int c = 0; c < cf_ncollectives; c++) {
-            for (int size = 0; size < sizes && !cf_collectives[c].hybrid; size++) {
+            for (int size = 0; size < sizes && cf_collectives[c].native != NULL; size++) {
                 struct cf_choice choice = {0};
                 do {
                     choice.variant = cf_variants[turn++ % cf_nvariants];

@@ -21,7 +21,7 @@ WORDS = {
     "tie": "native is as fast as the best variant",
     "neighbour": "undecided; a neighbouring size's winner serves, not slower than native",
     "fallback": "undecided; native serves, the neighbours' winners may be slower there",
-    "undecided": "the winner of a neighbouring size, or native",
+    "undecided": "the winner of a neighbouring size, or of the blocking collective, or native",
 }
 ALL = (
     "system",

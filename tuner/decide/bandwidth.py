@@ -33,7 +33,8 @@ def read_series(
 ) -> dict[str, list[Series]]:
     """For each measured collective, the line of native and the line of the winners at decided sizes.
 
-    Left out are collectives that move no data. Native's points use the samples of all launches.
+    Left out are collectives that move no data, and nonblocking ones, which are timed with a computation.
+    Native's points use the samples of all launches.
     """
     found: dict[str, list[Series]] = {}
     for place in places:
@@ -48,7 +49,7 @@ def read_series(
             for one in store.measurements(place, name):
                 if one.variant.is_native:
                     samples.setdefault(one.bytes, []).extend(one.samples)
-            if entry.sized == "none" or entry.hybrid or not samples:
+            if entry.sized == "none" or entry.hybrid or entry.blocking or not samples:
                 continue
             native, tuned = {}, {}
             for size in sorted(samples):
@@ -96,12 +97,13 @@ def lanes(place: Place, store: Store | None = None) -> Lanes | None:
 
 
 def lower_bound(manifest: Manifest, collective: str, at: Layout, nbytes: int, rate: float) -> float:
-    """The least seconds of a call if each node's links have ``rate`` bytes/s in each direction.
+    """The least seconds of what is timed for a call if each node's links have ``rate`` bytes/s each way.
 
     0 if the nodes differ in size, for which the specs have no bound.
     """
     sizes: Sequence[int] = at.node_sizes
     if len(set(sizes)) > 1:
         return 0.0
-    moved = manifest.collective(collective).least_bytes(at.nodes, sizes[0], nbytes)
-    return at.sharing * moved / rate
+    entry = manifest.collective(collective)
+    calls = 2 if entry.blocking else 1  # the program that is timed makes
+    return at.sharing * calls * entry.least_bytes(at.nodes, sizes[0], nbytes) / rate

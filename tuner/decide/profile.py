@@ -84,7 +84,7 @@ class Profile:
     tuned: bool = False
     """Whether winners served calls."""
     nonblocking: Mapping[str, int] = field(default_factory=dict)
-    """Collective -> calls of its nonblocking form, which are native. Their times are not known."""
+    """Collective -> calls of its nonblocking form. Their times are not known."""
 
     @property
     def moving(self) -> float:

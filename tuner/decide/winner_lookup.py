@@ -12,13 +12,22 @@ from collforge.decision import TIE
 from collforge.generator.manifest import CollectiveEntry, Manifest
 from collforge.layout import Layout
 from collforge.place import Place
-from collforge.serving import Point, Stored, bytes_at, nearest_point, serving, serving_layouts
+from collforge.serving import (
+    Point,
+    Stored,
+    bytes_at,
+    decides,
+    nearest_point,
+    serving,
+    serving_layouts,
+)
 
 
 def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> list[Winner]:
     """The winners that serve a layout at a place (database key). The place's own layout is ignored.
 
     For each collective, the first that has winners: of `serving_layouts`, then the nearest point of the map.
+    A nonblocking form has only those of a layout that is at least as near as its collective's.
     Winners of a point have its name as their layout (``~4x2``), and sizes converted to this one. A collective
     uses the map only where the layout is what `CollectiveEntry.map_needs` names.
     """
@@ -27,12 +36,13 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         for one in store.winners(place.system, place.mpi)
         if one.place.mpi_version == place.mpi_version
     ]
+    blocking = {form.name: form.blocking for form in made.forms}
     own: list[Winner] = []
     have: set[str] = set()
     for name in serving_layouts({one.place.layout for one in stored}, layout):
         mine = [one for one in stored if one.place.layout == name]
-        own += [one for one in mine if one.choice.variant.collective not in have]
-        have |= {one.choice.variant.collective for one in mine}
+        own += [one for one in mine if not have & {name_of(one), blocking.get(name_of(one), "")}]
+        have |= {name_of(one) for one in mine}
     points = store.map(place)
     nearest = nearest_point(map(_point, points), layout)
     near = [
@@ -47,11 +57,28 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
     ]
 
 
-def rows_of(made: Manifest, winners: Sequence[Winner], collective: str) -> list[Winner]:
-    """Those of a collective among a layout's winners; a nonblocking form without any has its collective's."""
-    found = [one for one in winners if one.choice.variant.collective == collective]
-    blocking = made.collective(collective).blocking
-    return found if found or not blocking else rows_of(made, winners, blocking)
+def rows_of(
+    made: Manifest, winners: Sequence[Winner], collective: str, nbytes: int
+) -> list[Winner]:
+    """Those among a layout's winners that decide about a call of a collective.
+
+    Its own, or where those of a nonblocking form do not decide at this size, its collective's.
+    """
+    entry = made.collective(collective)
+    found = [one for one in winners if name_of(one) == collective]
+    stored = [_stored(one) for one in found]
+    own = not entry.blocking or decides(stored, entry.choice_bytes(nbytes))
+    return found if own else rows_of(made, winners, entry.blocking, nbytes)
+
+
+def name_of(one: Winner) -> str:
+    return one.choice.variant.collective
+
+
+def _stored(one: Winner) -> Stored:
+    choice = one.choice
+    name = "" if choice.variant.is_native else choice.variant.name
+    return Stored(choice.bytes, name, choice.evidence == TIE)
 
 
 def _point(one: MapPoint) -> Point:
@@ -63,15 +90,9 @@ def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: in
 
     ``winners``: those of a layout, of any collectives.
     """
-    by_size = {
-        one.choice.bytes: one for one in winners if one.choice.variant.collective == entry.name
-    }
-    rows = [
-        Stored(n, "" if c.variant.is_native else c.variant.name, c.evidence == TIE)
-        for n, c in ((n, one.choice) for n, one in by_size.items())
-    ]
+    by_size = {one.choice.bytes: one for one in winners if name_of(one) == entry.name}
     size = entry.choice_bytes(nbytes)
-    row = serving(rows, size) if size > 0 else None
+    row = serving([*map(_stored, by_size.values())], size) if size > 0 else None
     return by_size[row.bytes] if row else None
 
 

@@ -152,9 +152,13 @@ def precision(args: argparse.Namespace) -> dict[str, Any]:
 
 def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
     """The goal that --layout, --collective, --sizes and --per describe."""
+    collectives = parse_collectives(args.collective, made)
+    forms = [name for name in collectives if made.collective(name).blocking]
+    if forms and simulated(args.system, args.config):
+        raise CollforgeError(f"{forms[0]} cannot be simulated, as all nonblocking collectives")
     return Goal(
         layout=parse_layout(args.layout, args.system, divided=True),
-        collectives=parse_collectives(args.collective, made),
+        collectives=collectives,
         sizes=units.parse_sizes(args.sizes),
         per=args.per,
         **precision,

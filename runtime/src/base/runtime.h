@@ -39,6 +39,7 @@ struct cf_runtime {
     bool awaits_ends;   /* calls are observed, or variants may be on trial */
     bool counts;        /* this rank counts what served its calls (comm/usage.h) */
     uint64_t unreached; /* collectives, by bit, whose calls pass this library by on some rank */
+    uint64_t unstarted; /* the same of their nonblocking calls */
     bool raised; /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
     int asked;   /* then the level that the program asked for */
 };

@@ -13,6 +13,14 @@ const char *collforge_version(void) {
     return COLLFORGE_VERSION;
 }
 
+/* Whether native serves calls of a nonblocking form, whatever was chosen. */
+static bool is_native_start(const struct cf_state *state, int form, const struct cf_choice *choice,
+                            int64_t bytes) {
+    const int collective = cf_collectives[form].collective;
+    return collective != form && (!cf_starts(collective) || choice->variant->only_blocking ||
+                                  cf_guard_tries(state, choice, bytes, false));
+}
+
 int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name, size_t size) {
     static const struct cf_choice native = {0};
     const struct cf_choice *choice = NULL;
@@ -27,8 +35,9 @@ int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *
         CF_TRY(cf_state_of(comm, &state));
         choice = cf_choose_bytes(state, index, known);
     }
-    if (choice != NULL && (!cf_applies_by_layout(choice, &state->comm.layout, known) ||
-                           cf_guard_dropped(state, choice, known))) {
+    if (choice != NULL &&
+        (!cf_applies_by_layout(choice, &state->comm.layout, known) ||
+         cf_guard_dropped(state, choice, known) || is_native_start(state, index, choice, known))) {
         choice = NULL;
     }
     cf_choice_format(choice == NULL ? &native : choice, name, size);

@@ -82,6 +82,11 @@ static inline bool cf_may_start(const struct cf_variant *variant, MPI_Op op) {
     return !variant->only_blocking && (!has_op || cf_op_is_predefined(op));
 }
 
+/* Whether variants may serve the nonblocking calls of a collective. Equal on all ranks. */
+static inline bool cf_starts(int collective) {
+    return cf_runtime.nonblocking && (cf_runtime.unstarted >> collective & 1) == 0;
+}
+
 /* Performs all checks between a choice and its run. CF_DECLINED, on all ranks alike, if native must
  * serve the call. Otherwise returns an MPI error class. */
 int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,

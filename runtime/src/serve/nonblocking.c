@@ -17,7 +17,7 @@ static void release(struct cf_under_way *call) {
     cf_kept_free((struct cf_kept *)call);
 }
 
-/* Where its nonblocking form has winners of its own: that; else it has those of the collective. */
+/* Its nonblocking form; itself if that has no rules of its own. */
 static int form_of(int collective) {
     const int form = cf_collectives[collective].form;
     return form != 0 ? form : collective;
@@ -30,8 +30,10 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
     const bool exchanges = what->native != NULL;
     const int64_t bytes =
         cf_call_bytes(collective, what->count, what->type, what->counts, comm->layout.size);
-    const struct cf_choice *choice = exchanges ? cf_choose_any(state, collective)
-                                               : cf_choose_bytes(state, form_of(collective), bytes);
+    const struct cf_choice *choice = !cf_starts(collective) ? NULL
+                                     : exchanges
+                                         ? cf_choose_any(state, collective)
+                                         : cf_choose_bytes(state, form_of(collective), bytes);
     *chosen = choice != NULL;
     if (choice == NULL || state->stage != CF_STAGE_COMPLETE) {
         return NULL;

@@ -3,8 +3,6 @@
  * (settings.c) and broadcasts them. All ranks then decide alike, even if the launcher sets the
  * environment on some of them only.
  */
-#include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +29,7 @@
 #include "start/launcher.h"
 #include "start/settings.h"
 #include "start/start.h"
+#include "start/unreached.h"
 #include "winners/rules.h"
 
 static bool activated = false;
@@ -72,59 +71,6 @@ static int activate(void) {
         err = MPI_ERR_OTHER;
     }
     return err;
-}
-
-/*
- * The file that defines a collective before this library, in C or in Fortran; NULL: none. Where the
- * Fortran routines are the MPI library's, which call C's, a tool's may call PMPI's instead.
- */
-static const char *hides(int collective, bool nonblocking) {
-    char name[64] = "";
-    const char *function = cf_collectives[collective].function;
-    if (cf_collectives[collective].hybrid || (cf_collectives[collective].start && !nonblocking)) {
-        return NULL;
-    }
-    const char *file = cf_file_before(function);
-    if (file == NULL) {
-        (void)snprintf(name, sizeof name, "p%s_", function);
-        for (char *c = name; *c != '\0'; c++) {
-            *c = (char)tolower((unsigned char)*c);
-        }
-        file = cf_library.has_fortran_of_its_own ? cf_file_before(name + 1)
-                                                 : cf_file_unlike(name + 1, name);
-    }
-    return file;
-}
-
-/*
- * Calls of a collective that do not reach this library on one rank are native on all. The first
- * such rank, which alone knows the file, prints a warning for the first such collective.
- */
-static void drop_unreached(int rank, bool nonblocking) {
-    int *first = calloc((size_t)cf_ncollectives, sizeof *first);
-    cf_runtime.unreached = 0;
-    if (!cf_all_agree(first != NULL)) {
-        free(first);
-        return;
-    }
-    for (int i = 0; i < cf_ncollectives; i++) {
-        first[i] = hides(i, nonblocking) == NULL ? INT_MAX : rank;
-    }
-    (void)PMPI_Allreduce(MPI_IN_PLACE, first, cf_ncollectives, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    bool warned = false;
-    for (int i = 0; i < cf_ncollectives; i++) {
-        if (first[i] < INT_MAX) {
-            cf_runtime.unreached |= UINT64_C(1) << i;
-        }
-        if (first[i] < INT_MAX && !warned && first[i] == rank) {
-            cf_warn(
-                "%s is called in %s on rank %d and passes this library by: it is native on all "
-                "ranks; preload libcollforge.so before it",
-                cf_collectives[i].function, hides(i, nonblocking), rank);
-        }
-        warned = warned || first[i] < INT_MAX;
-    }
-    free(first);
 }
 
 int cf_runtime_activate(void) {
@@ -199,7 +145,7 @@ static void start(void) {
         settings.wanted = 0;
     }
     if (settings.wanted) {
-        drop_unreached(rank, settings.nonblocking);
+        cf_unreached_find(rank, settings.nonblocking);
         const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
         const bool active = ready && start_rules(&winners);
         cf_runtime.mode = active ? (enum cf_mode)settings.mode : CF_MODE_OFF;

@@ -77,6 +77,17 @@ static void read_report(struct cf_settings *settings) {
     }
 }
 
+/* winners: those of COLLFORGE_FORCE. */
+static void check_forced(const struct cf_winners *winners, bool nonblocking) {
+    for (int i = 0; i < winners->count && !nonblocking; i++) {
+        const struct cf_winner *one = &winners->items[i];
+        if (cf_collectives[one->collective].collective != one->collective && one->variant >= 0) {
+            cf_warn("COLLFORGE_FORCE names %s, which is native without COLLFORGE_NONBLOCKING=1",
+                    cf_collectives[one->collective].name);
+        }
+    }
+}
+
 void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) {
     static const char *const levels[] = {"0", "1", "2"};
     static const char *const on_gpus[] = {"stage", "native"};
@@ -105,6 +116,7 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why)) {
         cf_warn("COLLFORGE_FORCE is ignored: %s", why);
     }
+    check_forced(winners, settings->nonblocking);
     if (database != NULL &&
         !cf_winners_load(database, cf_variable(CF_VARIABLE_DB_SHA256),
                          cf_variable(CF_VARIABLE_SYSTEM), winners, why, sizeof why)) {

@@ -39,10 +39,12 @@ int cf_collective_find(const char *name, size_t length) {
     return -1;
 }
 
+/* Of a nonblocking form: one that can be suspended. */
 static const struct cf_variant *find_variant(struct cf_span family, int index) {
     const int collective = cf_collectives[index].collective;
     for (int v = 0; v < cf_nvariants; v++) {
         if (cf_variants[v]->collective == collective &&
+            (collective == index || !cf_variants[v]->only_blocking) &&
             cf_span_is(family, cf_variants[v]->family)) {
             return cf_variants[v];
         }

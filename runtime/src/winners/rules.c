@@ -52,11 +52,11 @@ static bool reaches(const struct cf_row *row, bool is_first, bool is_last, int b
  * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/8) on the
  * logarithmic scale, if the winner applies there. The centre is nearer to the larger of two sizes
  * exactly if 2^(2b+1) > (their product)^4. Below the smallest measured size only the adjacent
- * bucket gets its winner; lower ones stay native. choices[i] is that of row i. Returns whether any
- * bucket got one.
+ * bucket gets its winner; lower ones stay as they are. reach: no bucket changes further than this
+ * from all measured sizes. choices[i] is that of row i. Returns whether any bucket got one.
  */
 static bool fill_sizes(const struct cf_choice **by_size, const struct cf_row *rows, int count,
-                       const struct cf_choice *choices) {
+                       const struct cf_choice *choices, int reach) {
     const uint64_t smallest = (uint64_t)rows[0].bytes;
     const int lowest = (cf_bucket(smallest * smallest) - 1) / 2;
     bool any = false;
@@ -66,11 +66,10 @@ static bool fill_sizes(const struct cf_choice **by_size, const struct cf_row *ro
                cf_bucket((uint64_t)rows[i].bytes * (uint64_t)rows[i + 1].bytes) < 2 * b + 1) {
             i++;
         }
-        if (!reaches(&rows[i], i == 0, i + 1 == count, b)) {
-            continue;
+        if (abs(b - cf_bucket((uint64_t)rows[i].bytes)) <= reach) {
+            by_size[b] = reaches(&rows[i], i == 0, i + 1 == count, b) ? &choices[i] : NULL;
+            any = any || by_size[b] != NULL;
         }
-        by_size[b] = &choices[i];
-        any = true;
     }
     return any;
 }
@@ -188,6 +187,7 @@ static int apply_learnt(struct built *built, int collective, int used) {
 static int fill_collective(struct built *built, int collective, struct cf_row *rows, int used) {
     const int from = cf_source_of(&built->sources, collective);
     const bool is_point = from >= 0 && from == built->sources.point;
+    const bool is_form = cf_collectives[collective].collective != collective;
     int count = 0;
     const struct cf_row *stored = cf_table_rows(&table, from, collective, &count);
     struct cf_choice *choices = &built->choices[used];
@@ -208,22 +208,28 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
         choices[i].evidence = from == forced ? CF_FORCED : is_point ? CF_EXPECTED : CF_MEASURED;
     }
     const size_t at = (size_t)collective * CF_BUCKETS;
-    built->rules.tuned[collective] =
-        count > 0 && fill_sizes(&built->rules.by_size[at], rows, count, choices);
-    if (is_point && built->rules.tuned[collective]) {
+    const bool any = count > 0 && fill_sizes(&built->rules.by_size[at], rows, count, choices,
+                                             is_form && from != forced ? CF_REACH : CF_BUCKETS);
+    if (is_point && any) {
         count += apply_learnt(built, collective, used + count);
     }
-    built->any = built->any || built->rules.tuned[collective];
+    built->rules.tuned[collective] = built->rules.tuned[collective] || any;
+    built->any = built->any || any;
     return count;
 }
 
-/* The collective's rules are filled. */
-static void follow(struct built *built, int form) {
+/* The same for a nonblocking form, whose collective has its rules: they serve the form at the sizes
+ * for which its own rows do not decide. */
+static int fill_form(struct built *built, int form, struct cf_row *rows, int used) {
     const struct cf_rules *rules = &built->rules;
     const size_t from = (size_t)cf_collectives[form].collective;
+    if (is_given_up(form)) {
+        return 0;
+    }
     memcpy(&rules->by_size[(size_t)form * CF_BUCKETS], &rules->by_size[from * CF_BUCKETS],
            CF_BUCKETS * sizeof(struct cf_choice *));
     rules->tuned[form] = rules->tuned[from];
+    return cf_sources_follow(&built->sources, form) ? 0 : fill_collective(built, form, rows, used);
 }
 
 static void free_built(struct built *built) {
@@ -260,13 +266,9 @@ static struct built *build(const struct cf_sources *sources) {
     built->rules.layout = named >= 0 ? table.layout[named].name : CF_ANY_LAYOUT;
     int used = 0;
     for (int c = 0; c < cf_ncollectives; c++) {
-        if ((cf_runtime.unreached >> c & 1) != 0) {
-            continue;
-        }
-        if (cf_sources_follow(sources, c)) {
-            follow(built, c);
-        } else {
-            used += fill_collective(built, c, rows, used);
+        const bool is_form = cf_collectives[c].collective != c;
+        if ((cf_runtime.unreached >> c & 1) == 0) {
+            used += (is_form ? fill_form : fill_collective)(built, c, rows, used);
         }
     }
     free(rows);

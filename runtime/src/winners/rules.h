@@ -37,8 +37,9 @@ void cf_rules_set_job(const char *placement);
  * Each collective follows, in this order: a forced choice; the winners of this placement as a part
  * of the job; those of this placement, both first with the layout's sockets, then with any, and
  * with the largest number of threads up to the layout's; the nearest point of the map, if that
- * tells of the placement (sources.c). With COLLFORGE_REPRODUCIBLE, reductions follow fixed_order.h.
- * Thread-safe. The rules live until cf_rules_stop. False when out of memory.
+ * tells of the placement (sources.c). A nonblocking form follows its own winners within a factor of
+ * two of their sizes, else its collective. With COLLFORGE_REPRODUCIBLE, reductions follow
+ * fixed_order.h. Thread-safe. The rules live until cf_rules_stop. False when out of memory.
  */
 bool cf_rules_find(const char *placement, const struct cf_layout *layout,
                    const struct cf_rules **rules);

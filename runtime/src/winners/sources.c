@@ -38,9 +38,6 @@ int cf_source_of(const struct cf_sources *sources, int collective) {
 bool cf_sources_follow(const struct cf_sources *sources, int form) {
     const int collective = cf_collectives[form].collective;
     int from[CF_SOURCES];
-    if (collective == form) {
-        return false;
-    }
     const int own = first_source(sources, form, from);
     return own == CF_SOURCES || first_source(sources, collective, from) < own ||
            (cf_runtime.reproducible && cf_collectives[form].has_op);

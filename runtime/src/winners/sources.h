@@ -37,8 +37,8 @@ bool cf_sources_are_alike(const struct cf_sources *a, const struct cf_sources *b
 void cf_sources_list(const struct cf_sources *sources, int collective, int from[CF_SOURCES]);
 /* The layout whose rows a collective follows. */
 int cf_source_of(const struct cf_sources *sources, int collective);
-/* Whether a nonblocking form has the rules of its collective, because nothing is better known for
- * itself. */
+/* Whether a nonblocking form has only the rules of its collective: it has no rows, or its
+ * collective has some that are nearer to the layout, or that have to be in a fixed order. */
 bool cf_sources_follow(const struct cf_sources *sources, int form);
 
 #endif

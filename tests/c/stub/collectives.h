@@ -2,7 +2,7 @@
 #ifndef COLLFORGE_COLLECTIVES_H_INCLUDED
 #define COLLFORGE_COLLECTIVES_H_INCLUDED
 
-enum cf_collective { CF_BCAST, CF_ALLREDUCE, CF_GATHER };
+enum cf_collective { CF_BCAST, CF_ALLREDUCE, CF_GATHER, CF_IBCAST };
 
 /* How many times a variant has run in this process, and the first parameter of the last one. */
 extern int stub_runs;

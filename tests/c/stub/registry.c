@@ -33,7 +33,7 @@ static int native_gather(const struct cf_args *args) {
 }
 
 const struct cf_collective_info cf_collectives[] = {
-    {.name = "bcast", .function = "MPI_Bcast", .rooted = true, .native = native_bcast},
+    {.name = "bcast", .function = "MPI_Bcast", .form = CF_IBCAST, .rooted = true, .native = native_bcast},
     {.name = "allreduce",
      .collective = 1,
      .function = "MPI_Allreduce",
@@ -45,9 +45,10 @@ const struct cf_collective_info cf_collectives[] = {
      .rooted = true,
      .total_is_size_blocks = true,
      .native = native_gather},
+    {.name = "ibcast", .function = "MPI_Ibcast", .rooted = true},
 };
-const int cf_ncollectives = 3;
-const int cf_map_needs[] = {0, 0, CF_NEEDS_EVEN};
+const int cf_ncollectives = 4;
+const int cf_map_needs[] = {0, 0, CF_NEEDS_EVEN, 0};
 const char cf_fingerprint[] = "stub";
 
 static bool on_several_nodes(const struct cf_facts *facts) {
@@ -122,6 +123,7 @@ static const struct cf_variant bcast_failing = {
     .collective = CF_BCAST,
     .family = "failing",
     .fingerprint = "b3",
+    .only_blocking = true,
     .applicable = on_several_nodes,
     .run = run_failing,
 };

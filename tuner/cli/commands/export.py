@@ -79,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
         if name not in names
     )
     problems = plan.problems(made, replace(asked, collectives=names))
+    if not problems:
+        raise CollforgeError(
+            "; ".join(f"{name} is not exported: {why}" for name, why in file.reasons.items())
+        )
     runs = home() / "runs"
     times = export.measure(site, problems, file, args.launches, runs, say)
     choices: dict[str, dict[int, int]] = {}

@@ -101,7 +101,9 @@ def _tell_nonblocking(found: Profile) -> None:
     counts = sorted(found.nonblocking.items(), key=lambda pair: -pair[1])
     if counts:
         words = ", ".join(f"{calls} of {name}" for name, calls in counts)
-        print(f"nonblocking calls, which are native, and whose time is not known: {words}")
+        print(
+            f"nonblocking calls, native without COLLFORGE_NONBLOCKING=1; their time is not known: {words}"
+        )
 
 
 def _title(found: Profile) -> str:

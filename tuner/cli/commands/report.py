@@ -20,6 +20,7 @@ from collforge.tuner.decide import bandwidth, profile
 from collforge.tuner.decide.decisions import Standing, read_standing
 from collforge.tuner.decide.evidence import measured_problems
 from collforge.tuner.decide.plan import Goal
+from collforge.tuner.run import measuring
 from collforge.tuner.run.options import (
     add_database,
     add_json,
@@ -84,8 +85,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     check_page(args)
     made = build.read_manifest()
-    collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
-    made.collective(collectives[0])
+    collectives = measuring.parse_collectives(args.collective or "all,nonblocking", made)
     with Store(args.db, create=False) as store:
         everywhere = store.places()
         for what in ("system", "mpi"):
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
             return 0
         rows: list[dict[str, object]] = []
         for place in places:
-            goal = Goal(from_name(place.layout), tuple(collectives), ())
+            goal = Goal(from_name(place.layout), collectives, ())
             print(f"{place.system}, {short_version(place.mpi_version)}, {place.layout}:")
             standing = read_standing(store, made, goal, place)
             explain(standing)
