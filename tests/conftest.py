@@ -60,6 +60,8 @@ def _own_environment() -> Iterator[None]:
         # Short programs would have no trials else.
         patch.setenv("COLLFORGE_GUARD_AFTER", "0")
         patch.setenv("WERROR", "-Werror")
+        # Ranks with two threads have fewer cores than threads.
+        patch.setenv("OMP_WAIT_POLICY", "passive")
         patch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
         patch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
         yield

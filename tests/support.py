@@ -61,9 +61,10 @@ MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno
 
 
 def mark_wide(items: Iterable[pytest.Item]) -> None:
-    """Marks `wide` what tests marked `either` do with the MPI library that was not drawn for them.
+    """Marks what tests marked `either` do with the MPI library that was not drawn for them.
 
-    The draw is by the test's name, so it is the same in every run. `either("mpich")` takes that one.
+    It is `wide`, or `slow` where the test is `wide` already. The draw is by the test's name, so it is the same
+    in every run. `either("mpich")` takes that one.
     """
     names = {item.nodeid for item in items}
     for item in items:
@@ -75,7 +76,8 @@ def mark_wide(items: Iterable[pytest.Item]) -> None:
         taken, other = LIBRARIES[drawn], LIBRARIES[1 - drawn]
         has_both = other in parameters and item.nodeid.replace(other, taken) in names
         if has_both and marker:
-            item.add_marker(pytest.mark.wide)
+            is_wide = item.get_closest_marker("wide") is not None
+            item.add_marker(pytest.mark.slow if is_wide else pytest.mark.wide)
 
 
 def mostly_wide(cases: Iterable[str], *fast: str) -> list[Any]:

@@ -57,6 +57,7 @@ def test_no_leak_in_packages(build: Build) -> None:
 
 
 @pytest.mark.wide
+@pytest.mark.either
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_under_address_and_undefined_behaviour_sanitizers(mpi: str) -> None:
     commands = f"tables , memory , order {SEED} 200 , errors , cycles 20"

@@ -27,6 +27,7 @@ from collforge.tuner.decide.evidence import Launch, Noise, duration_class
 from collforge.tuner.run.tune import SAMPLES, task_seconds, tasks_in_turn
 from collforge.variant import NATIVE, Variant
 
+pytestmark = pytest.mark.either
 QUICK, ALL = range(4), range(12)
 """Seeds; the held-out launch changes with the seed."""
 START_SECONDS = 4.0

@@ -205,7 +205,7 @@ def test_makefile_follows_the_generated_files(build: Build, tmp_path: Path) -> N
     (generated / "variants").mkdir()
     extra = generated / "variants" / "extra.c"
     extra.write_text('extern int extra;\nint extra __attribute__((visibility("default"))) = 1;\n')
-    other = Build(build.mpi, tmp_path / "out", build.version)
+    other = Build(build.mpi, tmp_path / "out", build.version, "-O0")
 
     def symbols() -> str:
         assert other.make(generated) == 0

@@ -88,6 +88,7 @@ each_family = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.either
 @each_family
 def test_conformance_under_address_and_undefined_behaviour_sanitizers(
     built: Installation, launch: Launch, tmp_path: Path, family: str

@@ -83,7 +83,7 @@ def scale(tmp_path_factory: pytest.TempPathFactory) -> Scale:
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Scale:
     """The program with the rank translation that is used for Open MPI."""
     folder = tmp_path_factory.mktemp("searched")
-    build = Build("mpich", make_folder("stub-mpich-pieces"), "", f"-DCF_GROUP_PIECE={PIECE}")
+    build = Build("mpich", make_folder("stub-mpich-pieces"), "", f"-O0 -DCF_GROUP_PIECE={PIECE}")
     assert build.make(STUB) == 0
     return Scale(link(build, folder), folder)
 

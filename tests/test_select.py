@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Collection, Sequence
 
 import pytest
+from conftest import some
 
 from collforge.tuner.decide.evidence import Launch, Noise
 from collforge.tuner.decide.select import (
@@ -204,7 +205,7 @@ def test_regret_is_what_another_is_expected_to_save() -> None:
 # ---- noise ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 4, 16])
+@pytest.mark.parametrize("count", some([1, 4, 16], fast=2))
 def test_equals_of_native_rarely_win_however_many_they_are_and_however_often_one_looks(
     count: int,
 ) -> None:

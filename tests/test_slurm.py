@@ -78,6 +78,7 @@ def cluster(short: Path) -> Iterator[Commands]:
     commands.assert_nothing_left(namespaces)
 
 
+@pytest.mark.either
 @pytest.mark.emulated
 def test_a_job_has_its_ranks_on_its_nodes_and_rails(
     cluster: Commands, mpi: str, tmp_path: Path

@@ -219,6 +219,7 @@ def toy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.wide
 @pytest.mark.either
 def test_what_is_added_needs_no_other_edit(toy: Path, mpi: str) -> None:
     out, generated = toy / "out", toy / "generated"

@@ -48,6 +48,7 @@ def tune_command(mpi: str, database: Path, budget: str, sizes: str = "1KiB") -> 
 
 
 @pytest.mark.wide
+@pytest.mark.either
 def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_path: Path) -> None:
     database = tmp_path / "t.db"
     first = execute(tune_command(mpi, database, "20s"), timeout=280)
@@ -263,6 +264,7 @@ def test_a_bad_database_means_native_and_one_warning(
 
 
 @pytest.mark.wide
+@pytest.mark.either
 def test_a_broken_step_fails_verification(mpi: str, tmp_path: Path) -> None:
     """The proof cannot detect an error in the C of a step; `collforge verify` must."""
     package = Path(shutil.copytree(TOP / "collforge", tmp_path / "collforge"))

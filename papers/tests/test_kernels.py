@@ -240,6 +240,7 @@ def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     check_rows(path)
 
 
+@pytest.mark.either
 @pytest.mark.emulated
 def test_the_probes_in_a_queue(built: Installation, tmp_path: Path) -> None:
     """Versions on all ranks and on one of each node, as steps of one job; and the start of programs."""
