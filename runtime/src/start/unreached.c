@@ -32,6 +32,14 @@ static const char *file_of(const char *function) {
                                              : cf_file_unlike(name + 1, name);
 }
 
+/* The same of a large-count function, which this library need not define: then the first definition
+ * is the MPI library's own. */
+static const char *file_of_large(const char *function) {
+    char name[NAME_SIZE + 1];
+    (void)snprintf(name, sizeof name, "P%s", function);
+    return cf_file_unlike(function, name) == NULL ? NULL : file_of(function);
+}
+
 /*
  * The file that hides the calls of a collective, or its starts, from this library, and the
  * function's name; NULL: none. Persistent ones are not looked at: this library defines their PMPI
@@ -46,7 +54,7 @@ static const char *hides(int collective, bool starts, char name[NAME_SIZE]) {
         if (starts) {
             name[5] = (char)tolower((unsigned char)name[5]);
         }
-        file = file_of(name);
+        file = large ? file_of_large(name) : file_of(name);
     }
     return file;
 }
