@@ -105,12 +105,17 @@ def test_random_programs_under_the_guard(
         COLLFORGE_GUARD_AFTER=after,
     )
     words = [str(program), str(seed), str(programs), str(threads)]
+    if threads == 1:
+        words.append("started")
+        env |= {"COLLFORGE_NONBLOCKING": "1"}
+        env |= {"COLLFORGE_PROGRESS": "thread"} if built.library.flavor == "mpich" else {}
     done = launch(built.library.name, ranks, words, env, timeout=1800 if programs > 100 else 120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), words
     verdicts = VERDICT.findall(done.stderr)
     # Open MPI makes no hidden communicators while other threads may make some (connect.c): all is native.
     can_serve = threads == 1 or built.library.flavor != "openmpi"
     assert len(verdicts) > (5 if after == "0" else 0) if can_serve else not verdicts
+    assert threads > 1 or any(name.startswith("i") for name in verdicts)
 
 
 def on_trial(built: Installation, database: Path, cases: Sequence[str], **more: str) -> list[Said]:

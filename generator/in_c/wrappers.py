@@ -54,8 +54,7 @@ def count(collective: Collective) -> str:
 def starting(collective: Collective, large: bool = False) -> str:
     """The initializers of struct cf_starting; ``large``: in a large-count function."""
     found = [".args = &args", f".collective = CF_{collective.name.upper()}"]
-    if collective.sized == "exchanged":
-        found.append(f".native = native_{collective.name}")
+    found.append(f".native = native_{collective.name}")
     size = _size(collective)
     if len(size) == 2:
         count, datatype = size

@@ -210,13 +210,19 @@ static void many_at_once(MPI_Comm comm) {
     }
 }
 
-/* Odd ranks with large counts. Rank r sends 100 (r + t) + 1 numbers to rank t. The arrays are
+/* A number each. Then odd ranks with large counts. Rank r sends 100 (r + t) + 1 numbers to rank t. The arrays are
  * overwritten before the end, which variants allow. */
 static void exchange(MPI_Comm comm) {
     MPI_Request request;
     int out[8], in[8], out_at[8], in_at[8];
     int *received = to + COUNT / 2;
     for (int i = 0; i < size; i++) {
+        out[i] = 10 * rank + i;
+    }
+    MPI_Ialltoall(out, 1, MPI_INT, in, 1, MPI_INT, comm, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < size; i++) {
+        check(in[i] == 10 * i + rank, "an alltoall");
         out[i] = in[i] = 100 * (rank + i) + 1;
         out_at[i] = in_at[i] = 1000 * i;
         for (int j = 0; j < out[i]; j++) {

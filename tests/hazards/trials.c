@@ -2,7 +2,9 @@
  * Random programs: communicators of random ranks come and go, and collectives of random sizes and
  * roots are called on them, by one thread or by two. Every result is checked.
  *
- *     trials SEED PROGRAMS THREADS
+ *     trials SEED PROGRAMS THREADS [started]
+ *
+ * started: most calls are nonblocking, and ranks come to their end at different times.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -17,7 +19,24 @@ struct player {
     MPI_Comm world;      /* of this thread alone */
     MPI_Comm comms[COMMS];
     int *send, *receive;
+    int mixes, starts; /* some calls are nonblocking, this one is */
+    MPI_Request request;
 };
+
+/* Ranks wait for a nonblocking call at different times, and look at it before. */
+static void end(struct player *player, int me, int call) {
+    int done = 0;
+    const double until = MPI_Wtime() + 2e-4 * ((me + call) % 4);
+    while (MPI_Wtime() < until)
+        ;
+    if (call % 2)
+        MPI_Test(&player->request, &done, MPI_STATUS_IGNORE);
+    MPI_Wait(&player->request, MPI_STATUS_IGNORE);
+}
+
+#define CALL(upper, lower, ...)                                                                    \
+    (player->starts ? (MPI_I##lower(__VA_ARGS__, &player->request), end(player, me, call))         \
+                    : (void)MPI_##upper(__VA_ARGS__))
 
 static unsigned draw(struct player *player, unsigned limit) {
     player->state = player->state * 6364136223846793005UL + 1442695040888963407UL;
@@ -62,52 +81,52 @@ static void call_on(struct player *player, MPI_Comm comm, int kind, int count, u
     fill(player, call, me, p, count);
     switch (kind) {
     case 0:
-        MPI_Bcast(send, count, MPI_INT, root, comm);
+        CALL(Bcast, bcast, send, count, MPI_INT, root, comm);
         for (int i = 0; i < count; i++)
             check(send[i] == number(call, root, 0, i), "bcast", call);
         break;
     case 1:
-        MPI_Gather(send, count, MPI_INT, receive, count, MPI_INT, root, comm);
+        CALL(Gather, gather, send, count, MPI_INT, receive, count, MPI_INT, root, comm);
         for (int i = 0; me == root && i < p * count; i++)
             check(receive[i] == number(call, i / count, 0, i % count), "gather", call);
         break;
     case 2:
-        MPI_Scatter(send, count, MPI_INT, receive, count, MPI_INT, root, comm);
+        CALL(Scatter, scatter, send, count, MPI_INT, receive, count, MPI_INT, root, comm);
         for (int i = 0; i < count; i++)
             check(receive[i] == number(call, root, me, i), "scatter", call);
         break;
     case 3:
-        MPI_Allgather(send, count, MPI_INT, receive, count, MPI_INT, comm);
+        CALL(Allgather, allgather, send, count, MPI_INT, receive, count, MPI_INT, comm);
         for (int i = 0; i < p * count; i++)
             check(receive[i] == number(call, i / count, 0, i % count), "allgather", call);
         break;
     case 4:
-        MPI_Alltoall(send, count, MPI_INT, receive, count, MPI_INT, comm);
+        CALL(Alltoall, alltoall, send, count, MPI_INT, receive, count, MPI_INT, comm);
         for (int i = 0; i < p * count; i++)
             check(receive[i] == number(call, i / count, me, i % count), "alltoall", call);
         break;
     case 5:
-        MPI_Reduce(send, receive, count, MPI_INT, MPI_SUM, root, comm);
+        CALL(Reduce, reduce, send, receive, count, MPI_INT, MPI_SUM, root, comm);
         for (int i = 0; me == root && i < count; i++)
             check(receive[i] == sum(call, p - 1, 0, i), "reduce", call);
         break;
     case 6:
-        MPI_Allreduce(send, receive, count, MPI_INT, MPI_SUM, comm);
+        CALL(Allreduce, allreduce, send, receive, count, MPI_INT, MPI_SUM, comm);
         for (int i = 0; i < count; i++)
             check(receive[i] == sum(call, p - 1, 0, i), "allreduce", call);
         break;
     case 7:
-        MPI_Reduce_scatter_block(send, receive, count, MPI_INT, MPI_SUM, comm);
+        CALL(Reduce_scatter_block, reduce_scatter_block, send, receive, count, MPI_INT, MPI_SUM, comm);
         for (int i = 0; i < count; i++)
             check(receive[i] == sum(call, p - 1, me, i), "reduce_scatter_block", call);
         break;
     case 8:
-        MPI_Scan(send, receive, count, MPI_INT, MPI_SUM, comm);
+        CALL(Scan, scan, send, receive, count, MPI_INT, MPI_SUM, comm);
         for (int i = 0; i < count; i++)
             check(receive[i] == sum(call, me, 0, i), "scan", call);
         break;
     default:
-        MPI_Exscan(send, receive, count, MPI_INT, MPI_SUM, comm);
+        CALL(Exscan, exscan, send, receive, count, MPI_INT, MPI_SUM, comm);
         for (int i = 0; me > 0 && i < count; i++)
             check(receive[i] == sum(call, me - 1, 0, i), "exscan", call);
     }
@@ -140,6 +159,7 @@ static void *play(void *argument) {
         player->comms[i] = make(player);
     for (int call = 0; call < CALLS; call++) {
         const unsigned at = draw(player, COMMS), which = draw(player, WAYS), root = draw(player, 60);
+        player->starts = player->mixes && draw(player, 4) > 0;
         MPI_Comm comm = draw(player, 5) == 0 ? player->world : player->comms[at];
         call_on(player, comm, (int)kinds[which], (int)counts[draw(player, WAYS)], root, call);
         if (draw(player, 60) == 0) {
@@ -164,6 +184,7 @@ int main(int argc, char **argv) {
     for (int t = 0; t < threads; t++) {
         const size_t ints = (size_t)size * MOST + 1;
         MPI_Comm_dup(MPI_COMM_WORLD, &players[t].world);
+        players[t].mixes = argc > 4;
         players[t].send = malloc(ints * sizeof(int));
         players[t].receive = malloc(ints * sizeof(int));
     }

@@ -102,9 +102,10 @@ static void free_communicators(struct cf_comm *comm) {
 
 static void free_state(struct cf_state *state) {
     cf_observe_leave(state);
-    while (state->trials != NULL) {
-        struct cf_trial *trial = state->trials;
-        state->trials = trial->next;
+    while (state->trials[0] != NULL || state->trials[1] != NULL) {
+        struct cf_trial **first = &state->trials[state->trials[0] == NULL];
+        struct cf_trial *trial = *first;
+        *first = trial->next;
         free(trial);
     }
     free_communicators(&state->comm);

@@ -108,8 +108,8 @@ struct cf_state {
     bool inherited;        /* it came to the communicator by duplication */
     _Atomic int under_way; /* nonblocking calls that variants serve (under_way.h) */
     struct cf_companions *companions; /* NULL: none (companions.h) */
-    struct cf_trial *trials;
-    struct cf_tally *tallies; /* of its calls (observe.h) */
+    struct cf_trial *trials[2]; /* of blocking calls, of nonblocking ones (in coroutines only) */
+    struct cf_tally *tallies;   /* of its calls (observe.h) */
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };

@@ -160,7 +160,7 @@ static enum cf_origin origin_of(const struct cf_state *state) {
 
 /* Whether the guard dropped the variant of such calls. */
 static bool was_dropped(const struct cf_state *state, const struct cf_tally *tally) {
-    for (const struct cf_trial *trial = state->trials; trial != NULL; trial = trial->next) {
+    for (const struct cf_trial *trial = state->trials[0]; trial != NULL; trial = trial->next) {
         if (trial->verdict == CF_TRIAL_DROPPED && trial->bucket == tally->bucket &&
             trial->choice->variant->collective == tally->collective) {
             return true;

@@ -119,26 +119,42 @@ static bool is_of_interest(MPI_Comm comm, struct cf_state **state) {
            (*state)->comm.layout.size > 1 && (*state)->rules != NULL;
 }
 
-/* Whether a variant may serve calls whose sizes are exchanged in the coroutine. */
-static bool exchanges(const struct cf_state *state) {
+/* Whether native may serve calls in a coroutine: their sizes are exchanged there, or a variant is
+ * on trial. */
+static bool needs_order(const struct cf_state *state) {
     bool found = false;
     for (int i = 0; i < cf_ncollectives; i++) {
         found |= cf_collectives[i].sized == CF_SIZED_EXCHANGED && cf_state_tunes(state, i);
     }
+    for (int i = 0; i < cf_ncollectives * CF_BUCKETS && cf_runtime.guard != CF_GUARD_OFF; i++) {
+        const struct cf_choice *choice = state->rules->by_size[i];
+        found |= choice != NULL && choice->evidence == CF_EXPECTED;
+    }
     return found;
+}
+
+/* What the variants of its rules need. On all ranks alike; what is refused is asked for once. */
+static void prepare_variants(struct cf_state *state) {
+    const struct cf_choice *before = NULL;
+    bool ready = false;
+    for (int i = 0; i < cf_ncollectives * CF_BUCKETS; i++) {
+        const struct cf_choice *choice = state->rules->by_size[i];
+        if (choice != NULL && choice != before && !choice->variant->only_blocking) {
+            (void)cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
+        }
+        before = choice;
+    }
+    if (needs_order(state)) {
+        (void)cf_order_ready(&state->comm, &ready);
+    }
 }
 
 void cf_under_way_set_up(MPI_Comm comm) {
     struct cf_state *state = NULL;
-    bool shared = false;
-    bool order = false;
     if (cf_runtime.nonblocking && !in_set_up && is_of_interest(comm, &state)) {
         in_set_up = true;
         if (cf_state_complete(state) == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
-            (void)cf_shared_ready(&state->comm, &shared);
-            if (exchanges(state)) {
-                (void)cf_order_ready(&state->comm, &order);
-            }
+            prepare_variants(state);
         }
         in_set_up = false;
     }

@@ -14,11 +14,9 @@ const char *collforge_version(void) {
 }
 
 /* Whether native serves calls of a nonblocking form, whatever was chosen. */
-static bool is_native_start(const struct cf_state *state, int form, const struct cf_choice *choice,
-                            int64_t bytes) {
+static bool is_native_start(int form, const struct cf_choice *choice) {
     const int collective = cf_collectives[form].collective;
-    return collective != form && (!cf_starts(collective) || choice->variant->only_blocking ||
-                                  cf_guard_tries(state, choice, bytes, false));
+    return collective != form && (!cf_starts(collective) || choice->variant->only_blocking);
 }
 
 int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name, size_t size) {
@@ -37,7 +35,7 @@ int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *
     }
     if (choice != NULL &&
         (!cf_applies_by_layout(choice, &state->comm.layout, known) ||
-         cf_guard_dropped(state, choice, known) || is_native_start(state, index, choice, known))) {
+         cf_guard_dropped(state, choice, known) || is_native_start(index, choice))) {
         choice = NULL;
     }
     cf_choice_format(choice == NULL ? &native : choice, name, size);

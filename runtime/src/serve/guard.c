@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/coroutine.h"
 #include "base/log.h"
 #include "base/now.h"
 #include "comm/learn.h"
@@ -25,10 +26,15 @@ static const struct {
 /* A re-test has earlier measurements against it, and drops nothing before its end. */
 static const double least_loss = 1.1;
 
+/* In a coroutine calls of the program may be under way on the communicator itself. */
+static MPI_Comm over(const struct cf_state *state) {
+    return cf_may_block() ? state->comm.handle : state->comm.layout.order_comm;
+}
+
 static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_choice *choice,
                                  int64_t bytes) {
     const int bucket = cf_bucket((uint64_t)bytes);
-    struct cf_trial *trial = state->trials;
+    struct cf_trial *trial = state->trials[!cf_may_block()];
     while (trial != NULL && (trial->choice != choice || trial->bucket != bucket)) {
         trial = trial->next;
     }
@@ -95,8 +101,12 @@ static void remember_price(const struct cf_state *state, const struct cf_trial *
     }
 }
 
+/* What is learnt is of blocking calls. */
 static void note_verdict(const struct cf_state *state, const struct cf_trial *trial,
                          const double times[2], int pairs) {
+    if (!cf_may_block()) {
+        return;
+    }
     struct cf_lesson lesson = {.choice = *trial->choice,
                                .bytes = (int64_t)cf_bucket_begin(trial->bucket),
                                .seconds = {times[0], times[1]},
@@ -114,7 +124,7 @@ static void log_verdict(const struct cf_state *state, const struct cf_choice *ch
         return;
     }
     cf_choice_format(choice, name, sizeof name);
-    cf_log(1, "guard: %s@%s: %s took %.3g s, native %.3g s: %s",
+    cf_log(1, "guard: %s%s@%s: %s took %.3g s, native %.3g s: %s", cf_may_block() ? "" : "i",
            cf_collectives[choice->variant->collective].name, state->layout_name, name, times[1],
            times[0], keeps ? "kept" : "dropped");
 }
@@ -135,7 +145,7 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
         const double own[2] = {typical(trial->seconds[0], pairs),
                                typical(trial->seconds[1], pairs)};
         double times[2] = {0, 0};
-        CF_TRY(PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle));
+        CF_TRY(CF_CALL(Allreduce, allreduce, own, times, 2, MPI_DOUBLE, MPI_MAX, over(state)));
         const double factor = trial->again ? least_loss : decisions[i].most;
         const bool slower = times[1] > factor * times[0] + decisions[i].seconds;
         if (slower || last) {
@@ -158,8 +168,9 @@ static struct cf_trial *begin_trial(struct cf_state *state, const struct cf_choi
     trial->bucket = cf_bucket((uint64_t)bytes);
     trial->again = again && choice->evidence != CF_EXPECTED;
     trial->shortest = HUGE_VAL;
-    trial->next = state->trials;
-    state->trials = trial;
+    struct cf_trial **first = &state->trials[!cf_may_block()];
+    trial->next = *first;
+    *first = trial;
     return trial;
 }
 
@@ -182,7 +193,7 @@ static int agree_on_wait(const struct cf_state *state, struct cf_trial *trial) {
     const double paid = atomic_load(&price) * state->comm.layout.size;
     const double own[2] = {trial->shortest, paid > 0 ? paid : HUGE_VAL};
     double most[2] = {0, 0};
-    CF_TRY(PMPI_Allreduce(own, most, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle));
+    CF_TRY(CF_CALL(Allreduce, allreduce, own, most, 2, MPI_DOUBLE, MPI_MAX, over(state)));
     /* No call succeeded on some rank: infinite. */
     const bool known = most[0] > 0 && most[0] < HUGE_VAL;
     const double seconds = most[1] < cf_runtime.guard_after ? most[1] : cf_runtime.guard_after;
@@ -254,7 +265,7 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
     trial->seconds[is_by_variant(call->number)][call->number / 2] = HUGE_VAL;
     /* So that no call on trial has the waiting for a late rank. A call that fails has no end, and
      * the next one fails, too. */
-    (void)PMPI_Barrier(state->comm.handle);
+    (void)CF_CALL(Barrier, barrier, over(state));
     call->trial_begin = cf_now();
     return is_by_variant(call->number) ? MPI_SUCCESS : CF_DECLINED;
 }

@@ -7,6 +7,7 @@
 #include "data/facts.h"
 #include "data/sizes.h"
 #include "data/tmpbuf.h"
+#include "serve/guard.h"
 
 void cf_kept_free_types(struct cf_kept *self) {
     for (int i = 0; i < 2; i++) {
@@ -16,22 +17,39 @@ void cf_kept_free_types(struct cf_kept *self) {
     }
 }
 
+/* Whether the choice serves this call: MPI_SUCCESS or CF_DECLINED, on all ranks alike. The guard
+ * has trials of its own here, which a start does not see: where this ends differs between ranks. */
+static int go_on_with_trial(struct cf_kept *self, struct cf_call *call) {
+    struct cf_state *state = self->call.state;
+    const int64_t bytes = self->found.bytes;
+    if (!cf_guard_tries(state, self->choice, bytes, false)) {
+        return cf_guard_dropped(state, self->choice, bytes) ? CF_DECLINED : MPI_SUCCESS;
+    }
+    CF_TRY(cf_guard_wait(state, self->choice, bytes, call));
+    return cf_guard_begin(state, self->choice, bytes, false, call);
+}
+
 int cf_kept_run(struct cf_kept *self) {
     struct cf_state *state = self->call.state;
     const struct cf_choice *choice = self->choice;
     struct cf_args hidden = self->args;
+    struct cf_call call = {0};
     int err = MPI_SUCCESS;
-    if (self->native != NULL) {
-        hidden.comm = state->comm.layout.order_comm;
+    hidden.comm = state->comm.layout.order_comm;
+    const bool exchanges = cf_collectives[choice->variant->collective].sized == CF_SIZED_EXCHANGED;
+    if (exchanges) {
         err = cf_settle_exchanged(state, &choice, &hidden);
+    } else if (self->found.on_trial) {
+        err = go_on_with_trial(self, &call);
     }
     if (cf_runtime.counts) {
         cf_usage_started(err == MPI_SUCCESS);
     }
     err = err == MPI_SUCCESS ? cf_run_settled(state, choice, &self->args) : err;
-    if (err == CF_DECLINED && self->native != NULL) {
+    if (err == CF_DECLINED && (exchanges || self->found.on_trial)) {
         err = self->native(&hidden, self->is_large ? &self->large : NULL);
     }
+    err = err == MPI_SUCCESS ? cf_guard_end(&call) : err;
     cf_tmpbufs_trim(&state->comm.tmpbufs);
     return err == MPI_ERR_NO_MEM ? cf_raise(self->args.comm, err) : err;
 }

@@ -20,7 +20,8 @@ struct cf_kept {
     bool short_of_memory;
     bool is_large;
     struct cf_large_counts large;
-    cf_native_call *native; /* NULL: the choice is settled */
+    cf_native_call *native;
+    struct cf_found found; /* zeros of a persistent call */
 };
 
 /* Of a call on the state's communicator. Returns an MPI error class, which MPI has been told: *out
@@ -28,8 +29,8 @@ struct cf_kept {
 int cf_kept_make(struct cf_state *state, const struct cf_choice *choice,
                  const struct cf_starting *what, struct cf_kept **out);
 
-/* In a coroutine: exchanges sizes where it must, and runs the call by a variant, or by native where
- * none serves it then. Returns an MPI error class. */
+/* In a coroutine: exchanges sizes or goes on with a trial where it must, and runs the call by a
+ * variant, or by native where none serves it then. Returns an MPI error class. */
 int cf_kept_run(struct cf_kept *kept);
 
 /* Calls MPI. */

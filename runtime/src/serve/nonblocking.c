@@ -24,53 +24,60 @@ static int form_of(int collective) {
 }
 
 const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_state *judge,
-                                      const struct cf_starting *what, bool *chosen) {
+                                      const struct cf_starting *what, struct cf_found *found) {
     const int collective = what->collective;
     const struct cf_comm *comm = &state->comm;
-    const bool exchanges = what->native != NULL;
+    const bool exchanges = cf_collectives[collective].sized == CF_SIZED_EXCHANGED;
     const int64_t bytes =
         cf_call_bytes(collective, what->count, what->type, what->counts, comm->layout.size);
     const struct cf_choice *choice = !cf_starts(collective) ? NULL
                                      : exchanges
                                          ? cf_choose_any(state, collective)
                                          : cf_choose_bytes(state, form_of(collective), bytes);
-    *chosen = choice != NULL;
+    *found = (struct cf_found){.chosen = choice != NULL, .bytes = bytes};
     if (choice == NULL || state->stage != CF_STAGE_COMPLETE) {
         return NULL;
     }
-    if (exchanges) {
-        return comm->order_refused || comm->layout.order_comm == MPI_COMM_NULL ? NULL : choice;
+    found->on_trial = !exchanges && cf_guard_tries(judge, choice, bytes, false);
+    if ((exchanges || found->on_trial) &&
+        (comm->order_refused || comm->layout.order_comm == MPI_COMM_NULL)) {
+        return NULL;
     }
-    return !cf_guard_dropped(judge, choice, bytes) &&
-                   !cf_guard_tries(judge, choice, bytes, false) &&
+    if (exchanges) {
+        return choice;
+    }
+    return !cf_guard_dropped(judge, choice, bytes) && !(found->on_trial && what->persistent) &&
                    cf_settle_start(state, choice, collective, bytes, what->args) == MPI_SUCCESS
                ? choice
                : NULL;
 }
 
 static int begin(struct cf_state *state, const struct cf_choice *choice,
-                 const struct cf_starting *what, MPI_Request *request) {
+                 const struct cf_starting *what, const struct cf_found *found,
+                 MPI_Request *request) {
     struct cf_kept *kept = NULL;
     CF_TRY(cf_kept_make(state, choice, what, &kept));
+    kept->found = *found;
     kept->call.run = run;
     kept->call.free = release;
     return cf_under_way_start(&kept->call, request);
 }
 
 static int start(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {
-    bool chosen = false;
+    struct cf_found found;
     if (what->persistent) {
         return cf_init(state, what, request);
     }
-    const struct cf_choice *choice = cf_find_start(state, state, what, &chosen);
+    const struct cf_choice *choice = cf_find_start(state, state, what, &found);
     if (choice == NULL) {
-        return cf_decline_start(chosen);
+        return cf_decline_start(found.chosen);
     }
-    return begin(state, choice, what, request);
+    return begin(state, choice, what, &found, request);
 }
 
 int cf_start_chosen(const struct cf_choice *choice, int64_t bytes, const struct cf_starting *what,
                     MPI_Request *request) {
+    const struct cf_found found = {.chosen = true, .bytes = bytes};
     struct cf_state *state = NULL;
     bool ready = false;
     CF_TRY(cf_state_of(what->args->comm, &state));
@@ -80,7 +87,7 @@ int cf_start_chosen(const struct cf_choice *choice, int64_t bytes, const struct 
     }
     CF_TRY(cf_prepare(choice->variant, &state->comm, choice->parameter, &ready));
     CF_TRY(cf_settle_start(state, choice, what->collective, bytes, what->args));
-    return begin(state, choice, what, request);
+    return begin(state, choice, what, &found, request);
 }
 
 /* The large counts of all ranks, whose sum decides, as plain ones. */

@@ -21,18 +21,18 @@ struct cf_starting {
     const struct cf_args *args;
     int collective;
     int count;
-    MPI_Datatype type;                   /* MPI_DATATYPE_NULL: without data, or not known yet */
-    const int *counts;                   /* NULL, or of all ranks */
-    cf_native_call *native;              /* NULL, or the ranks exchange their sizes first */
+    MPI_Datatype type; /* MPI_DATATYPE_NULL: without data, or not known yet */
+    const int *counts; /* NULL, or of all ranks */
+    cf_native_call *native;
     const struct cf_large_counts *large; /* NULL: args has all counts */
     bool persistent;                     /* MPI_<collective>_init */
 };
 
 /*
  * Starts MPI_I<collective>, or makes a persistent request for it. CF_DECLINED, on all ranks alike,
- * if native must: there is no winner, it is on trial, or something of it is not set up, which only
- * a blocking call can do. Otherwise returns an MPI error class. Waits for no rank unless
- * persistent.
+ * if native must: there is no winner, a persistent request asks for one that is on trial, or
+ * something of it is not set up, which only a blocking call can do. Otherwise returns an MPI error
+ * class. Waits for no rank unless persistent.
  */
 int cf_start(const struct cf_starting *what, MPI_Request *request);
 
@@ -41,11 +41,17 @@ int cf_start(const struct cf_starting *what, MPI_Request *request);
 int cf_start_chosen(const struct cf_choice *choice, int64_t bytes, const struct cf_starting *what,
                     MPI_Request *request);
 
+struct cf_found {
+    bool chosen;   /* there was a choice */
+    bool on_trial; /* it has to prove itself first, which the coroutine sees to */
+    int64_t bytes; /* by which it was chosen */
+};
+
 /* The choice that serves such calls on the state's communicator, now or after an exchange of sizes.
  * NULL: native. The same on all ranks but where arguments are illegal. judge: the state with the
- * trials of the guard. *chosen: there was a choice. */
+ * trials of blocking calls. */
 const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_state *judge,
-                                      const struct cf_starting *what, bool *chosen);
+                                      const struct cf_starting *what, struct cf_found *found);
 
 /* Tells the user's count of nonblocking calls that native has to serve one of a choice. */
 static inline int cf_decline_start(bool chosen) {

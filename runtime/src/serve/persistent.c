@@ -68,17 +68,17 @@ int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request 
     struct persistent *one = calloc(1, sizeof *one);
     struct cf_state *companion = NULL;
     const struct cf_choice *choice = NULL;
-    bool chosen = false;
+    struct cf_found found;
     int taken = -1;
-    const bool good = cf_find_start(state, state, what, &chosen) != NULL && one != NULL;
-    if (!chosen || state->stage != CF_STAGE_COMPLETE) {
+    const bool good = cf_find_start(state, state, what, &found) != NULL && one != NULL;
+    if (!found.chosen || state->stage != CF_STAGE_COMPLETE) {
         free(one);
-        return cf_decline_start(chosen);
+        return cf_decline_start(found.chosen);
     }
     int err = cf_companion_take(state, good, &taken);
     if (err == MPI_SUCCESS && taken >= 0) {
         err = cf_state_of(state->companions->comm[taken], &companion);
-        choice = err == MPI_SUCCESS ? cf_find_start(companion, state, what, &chosen) : NULL;
+        choice = err == MPI_SUCCESS ? cf_find_start(companion, state, what, &found) : NULL;
     }
     if (taken < 0 || one == NULL) {
         free(one);

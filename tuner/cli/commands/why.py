@@ -173,6 +173,4 @@ def _trial(entry: CollectiveEntry, evidence: str) -> str:
         return "but what is extrapolated is tried first: native, unless COLLFORGE_GUARD=reductions"
     if entry.has_op:
         return "not tried against native first, unless COLLFORGE_GUARD=reductions"
-    if entry.blocking:
-        return f"native until {entry.blocking} has passed its trial on the communicator (COLLFORGE_GUARD)"
     return "tried against native on a communicator that has called for some time (COLLFORGE_GUARD)"
