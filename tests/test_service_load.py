@@ -32,10 +32,10 @@ from collforge.service.store import ServiceStore
 from collforge.tuner.site.rebuild import Rules
 
 pytestmark = pytest.mark.wide
-PIPELINES, RUNS, READERS, KILLS = 25, 200, 20, 10
+PIPELINES, RUNS, READERS, KILLS = 50, 200, 20, 10
 AT_ONCE = 10
 """Launches of a push."""
-SYSTEMS = 13  # half of the pipelines share one with another
+SYSTEMS = 25
 LAYOUTS = [f"{nodes}x{ranks}" for nodes in (2, 3, 4, 5) for ranks in (1, 2, 3, 4, 5)]
 MOST_MB = 300
 
