@@ -19,14 +19,16 @@
  * placement than at its measurement may have made it lose. It is dropped only after all six pairs,
  * if it is slower by a tenth.
  *
- * Nonblocking calls have trials of their own, which go on in their coroutines: over a hidden
- * duplicate of the communicator, native ones, too. What a variant must beat there is the time from
- * the beginning of all ranks' calls to the end of the rank's own, with what the program computes
- * meanwhile. After it was dropped native serves the calls over the duplicate, since no start may
- * ask for a verdict that another rank has not come to. Such a trial does not start again.
+ * A verdict on blocking calls holds for nonblocking ones, too, since all ranks have it before their
+ * next start. Before there is one, nonblocking calls have a trial of their own, which goes on in
+ * their coroutines: over a hidden duplicate of the communicator, native ones, too. What a variant
+ * must beat there is the time from the beginning of all ranks' calls to the end of the rank's own,
+ * with what the program computes meanwhile. After it was dropped native serves the calls over the
+ * duplicate, one after the other, since no start may ask for a verdict that another rank has not
+ * come to. Such a trial does not start again. Persistent requests are native where others are on
+ * trial.
  *
- * Irregular collectives and persistent requests are never on trial, and reductions only with
- * COLLFORGE_GUARD=reductions.
+ * Irregular collectives are never on trial, and reductions only with COLLFORGE_GUARD=reductions.
  *
  * A native call on trial goes the way of every native call, through the wrapper.
  *
