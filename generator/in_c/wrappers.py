@@ -53,8 +53,8 @@ def count(collective: Collective) -> str:
 
 def starting(collective: Collective, large: bool = False) -> str:
     """The initializers of struct cf_starting; ``large``: in a large-count function."""
-    found = [".args = &args", f".collective = CF_{collective.name.upper()}"]
-    found.append(f".native = native_{collective.name}")
+    name = collective.name
+    found = [".args = &args", f".collective = CF_{name.upper()}", f".native = native_{name}"]
     size = _size(collective)
     if len(size) == 2:
         count, datatype = size

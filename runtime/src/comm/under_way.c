@@ -8,7 +8,6 @@
 #include "base/library.h"
 #include "base/log.h"
 #include "comm/progress_thread.h"
-#include "node/shared.h"
 #include "place/connect.h"
 
 enum { UNUSED_TAG = 32767 }; /* nothing is received */
@@ -119,32 +118,28 @@ static bool is_of_interest(MPI_Comm comm, struct cf_state **state) {
            (*state)->comm.layout.size > 1 && (*state)->rules != NULL;
 }
 
-/* Whether native may serve calls in a coroutine: their sizes are exchanged there, or a variant is
- * on trial. */
-static bool needs_order(const struct cf_state *state) {
-    bool found = false;
-    for (int i = 0; i < cf_ncollectives; i++) {
-        found |= cf_collectives[i].sized == CF_SIZED_EXCHANGED && cf_state_tunes(state, i);
-    }
-    for (int i = 0; i < cf_ncollectives * CF_BUCKETS && cf_runtime.guard != CF_GUARD_OFF; i++) {
-        const struct cf_choice *choice = state->rules->by_size[i];
-        found |= choice != NULL && choice->evidence == CF_EXPECTED;
-    }
-    return found;
-}
-
-/* What the variants of its rules need. On all ranks alike; what is refused is asked for once. */
+/*
+ * What the variants of its rules need, and a duplicate where native may serve calls in a coroutine:
+ * their sizes are exchanged there, or a variant is on trial. On all ranks alike; what is refused is
+ * asked for once.
+ */
 static void prepare_variants(struct cf_state *state) {
     const struct cf_choice *before = NULL;
+    bool order = false;
     bool ready = false;
     for (int i = 0; i < cf_ncollectives * CF_BUCKETS; i++) {
         const struct cf_choice *choice = state->rules->by_size[i];
-        if (choice != NULL && choice != before && !choice->variant->only_blocking) {
-            (void)cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
+        if (choice != NULL && choice != before &&
+            !cf_collectives[choice->variant->collective].hybrid) {
+            order |= cf_collectives[choice->variant->collective].sized == CF_SIZED_EXCHANGED ||
+                     (choice->evidence == CF_EXPECTED && cf_runtime.guard != CF_GUARD_OFF);
+            if (!choice->variant->only_blocking) {
+                (void)cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
+            }
         }
         before = choice;
     }
-    if (needs_order(state)) {
+    if (order) {
         (void)cf_order_ready(&state->comm, &ready);
     }
 }

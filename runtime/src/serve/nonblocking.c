@@ -23,6 +23,16 @@ static int form_of(int collective) {
     return form != 0 ? form : collective;
 }
 
+/* Of a collective whose sizes are exchanged: any. */
+static const struct cf_choice *choose(const struct cf_state *state, int collective, int64_t bytes) {
+    if (!cf_starts(collective)) {
+        return NULL;
+    }
+    return cf_collectives[collective].sized == CF_SIZED_EXCHANGED
+               ? cf_choose_any(state, collective)
+               : cf_choose_bytes(state, form_of(collective), bytes);
+}
+
 const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_state *judge,
                                       const struct cf_starting *what, struct cf_found *found) {
     const int collective = what->collective;
@@ -30,10 +40,7 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
     const bool exchanges = cf_collectives[collective].sized == CF_SIZED_EXCHANGED;
     const int64_t bytes =
         cf_call_bytes(collective, what->count, what->type, what->counts, comm->layout.size);
-    const struct cf_choice *choice = !cf_starts(collective) ? NULL
-                                     : exchanges
-                                         ? cf_choose_any(state, collective)
-                                         : cf_choose_bytes(state, form_of(collective), bytes);
+    const struct cf_choice *choice = choose(state, collective, bytes);
     *found = (struct cf_found){.chosen = choice != NULL, .bytes = bytes};
     if (choice == NULL || state->stage != CF_STAGE_COMPLETE) {
         return NULL;
