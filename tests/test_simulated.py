@@ -138,6 +138,6 @@ def test_simulated_times_are_those_of_the_table(tmp_path: Path) -> None:
     wrong = {
         name: (seconds, recorded["seconds"][name])
         for name, seconds in found["seconds"].items()
-        if seconds != pytest.approx(recorded["seconds"][name], rel=tolerance)
+        if seconds != pytest.approx(recorded["seconds"][name], rel=tolerance, abs=2e-9)
     }
     assert not wrong

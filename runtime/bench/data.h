@@ -2,8 +2,8 @@
  * The operands of one problem on this rank: inputs, expected results, and the check after a call.
  *
  * Inputs are a pure function of (seed, rank, block, element, lane), so every rank can compute the
- * expected result of any rank without MPI. The images (image.h) of its buffers depend on the
- * problem only; all variants of a group share them.
+ * expected result of any rank, without a collective. The images (image.h) of its buffers depend on
+ * the problem only; all variants of a group share them.
  */
 #ifndef COLLFORGE_BENCH_DATA_H_INCLUDED
 #define COLLFORGE_BENCH_DATA_H_INCLUDED
