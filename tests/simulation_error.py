@@ -8,16 +8,14 @@ compares every variant that `make tune` measured on 4x2 with Open MPI, from 16 K
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-import subprocess
 import sys
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 
 from scipy.stats import spearmanr
+from simulated_bench import bench
 
 from collforge.case import parse
 from collforge.db import Store
@@ -57,13 +55,7 @@ def measured(database: Path) -> Ratios:
 def simulated(real: Ratios) -> Ratios:
     """Ratios of the same variants in the simulation."""
     cases = [str(parse(problem).by(name)) for problem, names in real.items() for name in names]
-    where = ["--system", "simulated-emulated", "--mpi", "smpi-openmpi", "--layout", "4x2", "--each"]
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder, "rows.json")
-        command = [sys.executable, "-m", "collforge", "bench", *where, "--json", str(output)]
-        command += ["--db", str(Path(folder, "none.db")), *cases]
-        subprocess.run(command, check=True, timeout=1200, stdout=subprocess.DEVNULL)
-        rows = json.loads(output.read_text(encoding="utf-8"))["rows"]
+    rows = bench("4x2", *cases, system="simulated-emulated")["rows"]
     return {row["problem"]: row["variants"] for row in rows}
 
 
