@@ -163,8 +163,7 @@ def read(text: str) -> list[Line]:
     Raises msgspec.MsgspecError, a ValueError, where a line is none of these.
     """
     lines = "\n".join(line for line in text.splitlines() if line.startswith("{"))
-    found: list[Line] = msgspec.json.Decoder(Union[Place, Impact, Pair]).decode_lines(lines)
-    return found
+    return [*msgspec.json.Decoder(Union[Place, Impact, Pair]).decode_lines(lines)]
 
 
 def expected(collectives: Sequence[str], times: Sequence[int], sizes: Sequence[int] = ()) -> int:
