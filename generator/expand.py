@@ -17,6 +17,9 @@ LANES = MOST_LANES.name
 NODE_PHASE = "node_phase"
 """Parameter: whether the steps over a node use the MPI library or shared memory (runtime/src/node/shared.h)."""
 
+NODE_SCAN = "node_scan"
+"""Parameter: whether a node's scans and exscans by messages are the MPI library's or the lane algorithm's."""
+
 OVERLAP = "overlap"
 """Parameter: whether the node's steps are pipelined, segment by segment, with the lane algorithm."""
 
@@ -64,6 +67,8 @@ def _variant(
     if phases and all(parameter.name != NODE_PHASE for parameter in family.parameters):
         summary = "What runs the steps among the ranks of a node: the MPI library or shared memory."
         parameters.append(Parameter(NODE_PHASE, ("native", "shared"), summary=summary))
+        if algorithms and any(runs_by_lane(step) for step in composition.steps):
+            parameters.append(_node_scan(algorithms))
     pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
     # Where block sizes differ, lanes of equal length may still be cut at different positions.
     if pipelined and collective.varies == "no" and pieces(family, composition).steps:
@@ -78,6 +83,21 @@ def _variant(
                 f"{collective.name} has one of this name"
             )
     return Variant(collective, family, composition, tuple(parameters), algorithms)
+
+
+def _node_scan(algorithms: Sequence[Algorithm]) -> Parameter:
+    return Parameter(
+        NODE_SCAN,
+        ("native", "lane"),
+        {"lane_algorithm": tuple(a.name for a in algorithms), NODE_PHASE: ("native",)},
+        "native",
+        needs={"lane": "max_node_size > 2"},
+        summary="What runs scan and exscan among the ranks of a node: the MPI library or the lane algorithm.",
+    )
+
+
+def runs_by_lane(step: Step) -> bool:
+    return step.get("over") == "node" and STEPS[step.call].by_lane
 
 
 def has_node_phases(composition: Composition) -> bool:

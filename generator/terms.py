@@ -101,9 +101,14 @@ def among(
     }
 
 
-def _term(step: StepTerm, algorithm: Mapping[str, LaneTerm]) -> StepTerm | LaneTerm | None:
+def _term(
+    step: StepTerm, algorithm: Mapping[str, LaneTerm], scans: bool
+) -> StepTerm | LaneTerm | None:
+    """``scans``: the algorithm's exscan runs those of a node, too (runtime/src/lane/lane.h)."""
     if step.over == "lane":
         return algorithm.get(step.call)
+    if scans and step.over == "node" and step.call in ("scan", "exscan"):
+        return algorithm.get("exscan")
     return None if step.over == "all" and step.call != "exchange" else step
 
 
@@ -127,6 +132,7 @@ def count(
     total: dict[str, Any] = {field.name: 0.0 * nbytes for field in fields(Counts)}
     total["calls"] = total["calls"] + 1
     phase = "shared" if point.get("node_phase") == "shared" else "node"
+    scans = point.get("node_scan") == "lane"
     radix, segment = int(point.get("radix", 2)), int(point.get("segment_bytes", 0))
     window = int(point.get("window", 0)) or 8
     for step in steps:
@@ -139,7 +145,7 @@ def count(
             total["combined"] += written * step.combines
             continue
         p = {"node": ranks, "lane": nodes, "all": nodes * ranks}[step.over]
-        term = _term(step, algorithm or {})
+        term = _term(step, algorithm or {}, scans)
         if term is None:
             return None
         known = among(p, read, written, radix, segment, window)

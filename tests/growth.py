@@ -30,9 +30,9 @@ VARIANTS = {
         "full_lane[lane_algorithm=circulant]",
     ),
     "scan": (
-        "hierarchical[lane_algorithm=recursive_doubling,radix=4]",
-        "full_lane[lane_algorithm=recursive_doubling,radix=4]",
-        "full_lane[lane_algorithm=chain,segment_bytes=4096]",
+        "hierarchical[lane_algorithm=recursive_doubling,radix=4,node_scan=lane]",
+        "full_lane[lane_algorithm=recursive_doubling,radix=4,node_scan=lane]",
+        "full_lane[lane_algorithm=chain,segment_bytes=4096,node_scan=lane]",
     ),
 }
 PLAIN, PLAIN_LANE = "full_lane", "lane_algorithm=native"

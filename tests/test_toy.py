@@ -118,7 +118,7 @@ ALGORITHM_IN_C = """
 #include "lane_algorithms.h"
 
 int cf_line_bcast(const struct cf_lane_call *call) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int position = cf_position(at, call->root);
     const int segment = call->parameter[CF_LINE_AT_ONCE];
 
@@ -127,12 +127,12 @@ int cf_line_bcast(const struct cf_lane_call *call) {
         void *data = cf_at(call->unit, call->to, (MPI_Aint)s * segment);
         const int units = cf_segment_count(s, segment, call->count);
         if (position > 0) {
-            CF_TRY(cf_receive(data, units, call->unit, cf_node_at(at, call->root, position - 1), 0,
-                              at->lane_comm));
+            CF_TRY(cf_receive(data, units, call->unit, cf_rank_at(at, call->root, position - 1), 0,
+                              at->comm));
         }
-        if (position < at->nodes - 1) {
-            CF_TRY(cf_send(data, units, call->unit, cf_node_at(at, call->root, position + 1), 0,
-                           at->lane_comm));
+        if (position < at->size - 1) {
+            CF_TRY(cf_send(data, units, call->unit, cf_rank_at(at, call->root, position + 1), 0,
+                           at->comm));
         }
     }
     return MPI_SUCCESS;

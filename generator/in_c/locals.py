@@ -54,6 +54,7 @@ def of_call(variant: Variant) -> list[Local]:
     share = "{carrier} ? cf_share_units({at}, {lanes}, {lane}, {at}->node, {blocks}) : 0"
     return [
         Local("shared", "const bool ", shared),
+        Local("by_lane", "const bool ", "{parameter}[NODE_SCAN] == LANE"),
         Local("unit", "const struct cf_unit *", "&call.unit"),
         Local("block", "const int ", "call.block"),
         Local("blocks", "const struct cf_blocks *", "&call.blocks"),

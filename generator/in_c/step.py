@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..expand import NODE_PHASE, OVERLAP, Pieces, pieces
+from ..expand import NODE_PHASE, NODE_SCAN, OVERLAP, Pieces, pieces, runs_by_lane
 from ..model import Step, Variant
 from ..scope import Scope
 from ..splits import SPLITS
@@ -101,7 +101,7 @@ def _in_c(variant: Variant, cut: Pieces, step: Step, use: Scope) -> InC:
         receiver=_named(_ROOTS, step, "target", use),
         waiting=_named(_MEMBERS, step, "ranks", use),
         awaited=_named(_MEMBERS, step, "for", use),
-        way=_way(variant, over),
+        way=_way(variant, step),
         piped=bool(cut.steps) and over == "lane",
         chosen_sync=variant.parameter("sync") is not None,
         part_of=views.get(step.reads, views.get(step.writes, "")),
@@ -119,9 +119,12 @@ def is_shared(variant: Variant) -> bool:
     return phase is not None and phase.values == ("shared",)
 
 
-def _way(variant: Variant, over: str) -> str:
-    if over == "node":
-        return "shared" if is_shared(variant) else "phase"
+def _way(variant: Variant, step: Step) -> str:
+    over, phase = step.get("over"), variant.parameter(NODE_PHASE)
+    if over == "node" and phase is not None:
+        if phase.values == ("shared",):
+            return "shared"
+        return "scan" if variant.parameter(NODE_SCAN) and runs_by_lane(step) else "phase"
     if over == "all":
         return "chunks"
     return "lane" if over == "lane" and variant.algorithms else "native"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import proof
-from ..expand import NODE_PHASE, OVERLAP
+from ..expand import NODE_PHASE, NODE_SCAN, OVERLAP
 from ..model import Algorithm, Variant
 from ..order import fixed_order
 from ..predicates import FACTS
@@ -47,6 +47,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "temporaries": temporaries(variant),
         "slots": [s.name.upper() for s in split_setups] + [b.slot for b in memory],
         "node_phase": variant.parameter(NODE_PHASE),
+        "node_scan": variant.parameter(NODE_SCAN),
         "overlap": variant.parameter(OVERLAP),
         "is_shared": is_shared(variant),
         "symbols": _symbols(variant),

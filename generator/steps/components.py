@@ -213,6 +213,7 @@ class Scan(Reduction):
     keys = Allreduce.keys
     sentence = "Scan {reads} over {over} into {writes}."
     in_pipe = "elementwise"
+    by_lane = True
     inclusive = 1
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:

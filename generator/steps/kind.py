@@ -71,8 +71,9 @@ class InC:
     receiver: str
     waiting: str  # struct cf_ranks
     awaited: str
-    # How the step runs. "lane": by the lane algorithm; "phase": by the parameter node_phase; "chunks": in
-    # chunks over all ranks; "shared": through shared memory; "native": by the MPI library
+    # How the step runs. "lane": by the lane algorithm; "phase": by the parameter node_phase; "scan": by that
+    # and the parameter node_scan; "chunks": in chunks over all ranks; "shared": through shared memory;
+    # "native": by the MPI library
     way: str
     piped: bool  # the steps around it may overlap with it
     chosen_sync: bool  # the parameter sync says how ranks of a node wait
@@ -90,24 +91,27 @@ class InC:
         """
         name, use, values = self.step.call, self.use, ", ".join(["comm", *given.values()])
         if self.way == "lane":
-            fields = {"comm": "comm", **given}
-            fields.update({"commutes": "call.commutes"} if "op" in given else {})
-            fields.update({"pipe": "&pipe"} if self.piped else {})
-            text = ", ".join(f".{field} = {value}" for field, value in fields.items())
-            call = f"&(struct cf_lane_call){{{text}}}"
-            chosen = f"&lane_{name}[{use.parameter}[LANE_ALGORITHM]]"
-            return f"CF_TRY(cf_lane_run({call}, {chosen}, {use.parameter}));"
+            return f"CF_TRY({self._by_lane('cf_lane_run', name, given)});"
         if self.way == "chunks":
             return f"CF_TRY(cf_chunks_{name}({values}, &chunks));"
         shared = f"cf_shared_{name}({values})"
         if self.way == "shared":
             return f"CF_TRY({shared});"
         native = f"cf_{name}({values}, {use.at}->{self.step['over']}_comm)"
-        return (
-            f"CF_TRY({use.shared} ? {shared} : {native});"
-            if self.way == "phase"
-            else f"CF_TRY({native});"
-        )
+        if self.way == "native":
+            return f"CF_TRY({native});"
+        if self.way == "scan":
+            by_lane = self._by_lane(f"cf_node_{name}", "exscan", given)
+            return f"CF_TRY({use.shared} ? {shared} : {use.by_lane} ? {by_lane} : {native});"
+        return f"CF_TRY({use.shared} ? {shared} : {native});"
+
+    def _by_lane(self, function: str, call: str, given: Mapping[str, str]) -> str:
+        fields = {"comm": "comm", **given}
+        fields.update({"commutes": "call.commutes"} if "op" in given else {})
+        fields.update({"pipe": "&pipe"} if self.piped else {})
+        text = ", ".join(f".{field} = {value}" for field, value in fields.items())
+        chosen = f"&lane_{call}[{self.use.parameter}[LANE_ALGORITHM]]"
+        return f"{function}(&(struct cf_lane_call){{{text}}}, {chosen}, {self.use.parameter})"
 
 
 class StepKind(ABC):
@@ -127,6 +131,7 @@ class StepKind(ABC):
     in_pipe: ClassVar[str] = ""
     scratch: ClassVar[str] = ""  # the shape of a temporary of its own (splits.SHAPES)
     in_order: ClassVar[bool] = False  # it needs order_comm
+    by_lane: ClassVar[bool] = False  # cf_node_NAME (lane.h) makes it of a lane algorithm's exscan
     # Its cost with the best algorithm known (Träff and Hunold, 2020, section III), over the names of
     # generator/terms.py.
     rounds: ClassVar[str] = "0"

@@ -173,15 +173,23 @@ static inline int cf_pipe_cut(const struct cf_pipe *pipe, int count) {
 int cf_pipe_before(const struct cf_pipe *pipe, int first, int units);
 int cf_pipe_after(const struct cf_pipe *pipe, int first, int units);
 
-/* ---- positions on a lane --------------------------------------------------------------------- */
+/* ---- ranks and positions ----------------------------------------------------------------------
+ */
 
-/* Positions on a lane are counted from the root, which has position 0. */
-static inline int cf_position(const struct cf_layout *at, int root) {
-    return (at->node - root + at->nodes) % at->nodes;
+/* The ranks among which an algorithm runs: those of a lane, whose ranks are nodes, or of a node. */
+struct cf_over {
+    MPI_Comm comm;
+    int rank;
+    int size;
+};
+
+/* Positions are counted from the root, which has position 0. */
+static inline int cf_position(const struct cf_over *at, int root) {
+    return (at->rank - root + at->size) % at->size;
 }
 
-static inline int cf_node_at(const struct cf_layout *at, int root, int position) {
-    return (root + position) % at->nodes;
+static inline int cf_rank_at(const struct cf_over *at, int root, int position) {
+    return (root + position) % at->size;
 }
 
 /*
@@ -215,7 +223,7 @@ static inline int cf_tree_span(int position, int n, int radix) {
 }
 
 /* The tree from the root, as this rank sees it. */
-void cf_tree_of(struct cf_tree *tree, const struct cf_layout *at, int root, int radix);
+void cf_tree_of(struct cf_tree *tree, const struct cf_over *at, int root, int radix);
 
 /* Units of the parts in the subtree of a position; parts are by position. */
 int cf_tree_units(const struct cf_split *parts, int position, int radix);
@@ -223,9 +231,9 @@ int cf_tree_units(const struct cf_split *parts, int position, int radix);
  * Scatters down the tree from the root, or gathers up to it. Each rank has the parts of its subtree
  * contiguously in held: the root has all, before the scatter and after the gather.
  */
-int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *parts,
+int cf_tree_scatter(const struct cf_over *at, void *held, const struct cf_split *parts,
                     const struct cf_unit *unit, int root, int radix);
-int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *parts,
+int cf_tree_gather(const struct cf_over *at, void *held, const struct cf_split *parts,
                    const struct cf_unit *unit, int root, int radix);
 
 /*
@@ -237,17 +245,18 @@ int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *part
  * variant contains the table from which its parameter lane_algorithm chooses.
  */
 
-/* The arguments of a component collective over this rank's lane, in units. Unused ones are 0. */
+/* The arguments of a component collective, in units. Unused ones are 0. */
 struct cf_lane_call {
     struct cf_comm *comm;
+    struct cf_over over;
     const struct cf_unit *unit;
     const void *from;
     void *to;                     /* bcast: the data, also on the root */
     int count;                    /* of a vector */
-    const struct cf_split *parts; /* what each node sends or receives; alltoall: what it is sent */
-    const struct cf_split *arriving; /* alltoall: what each node sends here */
+    const struct cf_split *parts; /* what each rank sends or receives; alltoall: what it is sent */
+    const struct cf_split *arriving; /* alltoall: what each rank sends here */
     bool regular;                    /* alltoall: all blocks are equal, on all lanes */
-    int root;                        /* a node */
+    int root;                        /* in over */
     MPI_Op op;
     bool commutes;              /* whether the op commutes */
     const struct cf_pipe *pipe; /* NULL: no node steps */
@@ -264,9 +273,18 @@ struct cf_lane_choice {
     int parameters[CF_MAX_PARAMETERS];
 };
 
-/* Runs the algorithm; sets call->parameter from the variant's parameters. */
+/* Runs the algorithm over this rank's lane; sets call->parameter from the variant's parameters. */
 int cf_lane_run(struct cf_lane_call *call, const struct cf_lane_choice *choice,
                 const int *parameter);
+
+/*
+ * An exscan by the algorithm over the ranks of this rank's node, and a scan made of it. For MPI
+ * libraries whose scan is a chain of all ranks (Open MPI's), where no memory is shared.
+ */
+int cf_node_exscan(struct cf_lane_call *call, const struct cf_lane_choice *exscan,
+                   const int *parameter);
+int cf_node_scan(struct cf_lane_call *call, const struct cf_lane_choice *exscan,
+                 const int *parameter);
 
 /* The MPI library's collectives (native.c). */
 cf_lane_function cf_native_bcast, cf_native_reduce, cf_native_allreduce, cf_native_exscan;

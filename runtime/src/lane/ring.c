@@ -162,7 +162,7 @@ static int take(struct stream *stream, const struct place *place, int index) {
 }
 
 static int pass_on(struct stream *stream, const struct place *place, int index) {
-    const struct cf_layout *at = &stream->call->comm->layout;
+    const struct cf_over *at = &stream->call->over;
     MPI_Request *request = &stream->send[index % stream->window];
 
     CF_TRY(cf_wait(request));
@@ -170,8 +170,7 @@ static int pass_on(struct stream *stream, const struct place *place, int index) 
         CF_TRY(provide(stream, place));
     }
     CF_TRY(PMPI_Isend(at_place(stream, place, index), units_at(stream, place),
-                      stream->call->unit->type, (at->node + 1) % at->nodes, 0, at->lane_comm,
-                      request));
+                      stream->call->unit->type, (at->rank + 1) % at->size, 0, at->comm, request));
     return place->t == 0 && stream->ring->reduced == 0 ? finish(stream, place) : MPI_SUCCESS;
 }
 
@@ -179,7 +178,7 @@ static int pass_on(struct stream *stream, const struct place *place, int index) 
  * memory until they call. So one comes before the first receive into it: this one, or that of part
  * 0, which is not empty if any is. */
 static int ask_for(struct stream *stream, const struct place *place, int index) {
-    const struct cf_layout *at = &stream->call->comm->layout;
+    const struct cf_over *at = &stream->call->over;
     const bool provides = place->t <= stream->ring->reduced;
     const bool before = place->t == stream->ring->reduced && place->segment == 0;
 
@@ -187,8 +186,8 @@ static int ask_for(struct stream *stream, const struct place *place, int index) 
         CF_TRY(provide(stream, place));
     }
     CF_TRY(PMPI_Irecv(at_place(stream, place, index), units_at(stream, place),
-                      stream->call->unit->type, (at->node - 1 + at->nodes) % at->nodes, 0,
-                      at->lane_comm, &stream->receive[index % stream->window]));
+                      stream->call->unit->type, (at->rank - 1 + at->size) % at->size, 0, at->comm,
+                      &stream->receive[index % stream->window]));
     return provides && !before ? provide(stream, place) : MPI_SUCCESS;
 }
 

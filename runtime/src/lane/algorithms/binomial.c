@@ -11,7 +11,7 @@ static int radix_of(const struct cf_lane_call *call) {
  * -> 3, 0 -> 2, 0 -> 1 and 3 -> 4. Positions are counted from the root.
  */
 int cf_binomial_bcast(const struct cf_lane_call *call) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     MPI_Request send[CF_MAX_CHILDREN];
     struct cf_tree tree;
     int sends = 0;
@@ -19,12 +19,12 @@ int cf_binomial_bcast(const struct cf_lane_call *call) {
     cf_tree_of(&tree, at, call->root, radix_of(call));
     if (tree.position > 0) {
         CF_TRY(cf_receive(call->to, call->count, call->unit,
-                          cf_node_at(at, call->root, tree.parent), 0, at->lane_comm));
+                          cf_rank_at(at, call->root, tree.parent), 0, at->comm));
     }
     for (int i = tree.nchildren - 1; i >= 0; i--) {
         CF_TRY_OR_END(NULL, send, sends,
                       PMPI_Isend(call->to, call->count, call->unit->type,
-                                 cf_node_at(at, call->root, tree.children[i]), 0, at->lane_comm,
+                                 cf_rank_at(at, call->root, tree.children[i]), 0, at->comm,
                                  &send[sends]));
         sends++;
     }
@@ -39,7 +39,7 @@ int cf_binomial_bcast(const struct cf_lane_call *call) {
  */
 int cf_binomial_reduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int top = call->commutes ? call->root : 0;
     struct cf_tree tree;
 
@@ -53,18 +53,18 @@ int cf_binomial_reduce(const struct cf_lane_call *call) {
     const void *sum = call->from;
     for (int i = 0; i < tree.nchildren; i++) {
         void *next = place[(tree.nchildren - 1 - i) % 2];
-        CF_TRY(cf_receive(next, call->count, unit, cf_node_at(at, top, tree.children[i]), 0,
-                          at->lane_comm));
+        CF_TRY(cf_receive(next, call->count, unit, cf_rank_at(at, top, tree.children[i]), 0,
+                          at->comm));
         CF_TRY(cf_combine(call->comm, sum, next, call->count, unit, call->op));
         sum = next;
     }
     if (tree.position > 0) {
-        CF_TRY(cf_send(sum, call->count, unit, cf_node_at(at, top, tree.parent), 0, at->lane_comm));
+        CF_TRY(cf_send(sum, call->count, unit, cf_rank_at(at, top, tree.parent), 0, at->comm));
     } else if (top != call->root) {
-        return cf_send(sum, call->count, unit, call->root, 1, at->lane_comm);
+        return cf_send(sum, call->count, unit, call->root, 1, at->comm);
     }
-    if (top != call->root && at->node == call->root) {
-        return cf_receive(call->to, call->count, unit, top, 1, at->lane_comm);
+    if (top != call->root && at->rank == call->root) {
+        return cf_receive(call->to, call->count, unit, top, 1, at->comm);
     }
     return MPI_SUCCESS;
 }
@@ -76,19 +76,19 @@ int cf_binomial_reduce(const struct cf_lane_call *call) {
  */
 int cf_binomial_gather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int position = cf_position(at, call->root);
     struct cf_split parts;
 
     CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, call->root));
-    void *held = at->node == call->root && call->root == 0
+    void *held = at->rank == call->root && call->root == 0
                      ? call->to
                      : cf_temp(call->comm, CF_SLOT_LANE,
                                cf_tree_units(&parts, position, radix_of(call)), unit);
     CF_TRY_MEMORY(held);
     CF_TRY(cf_copy(call->comm, held, call->from, parts.counts[position], unit));
-    CF_TRY(cf_tree_gather(call->comm, held, &parts, unit, call->root, radix_of(call)));
-    if (at->node != call->root) {
+    CF_TRY(cf_tree_gather(&call->over, held, &parts, unit, call->root, radix_of(call)));
+    if (at->rank != call->root) {
         return MPI_SUCCESS;
     }
     return cf_rotate(call->comm, call->to, held, parts.total,
@@ -101,23 +101,23 @@ int cf_binomial_gather(const struct cf_lane_call *call) {
  */
 int cf_binomial_scatter(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int position = cf_position(at, call->root);
     struct cf_split parts;
     void *held = NULL;
 
     CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, call->root));
-    if (at->node == call->root && call->root == 0) {
+    if (at->rank == call->root && call->root == 0) {
         held = cf_at(unit, call->from, 0);
     } else {
         held = cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position, radix_of(call)),
                        unit);
     }
     CF_TRY_MEMORY(held);
-    if (at->node == call->root) {
+    if (at->rank == call->root) {
         CF_TRY(cf_rotate(call->comm, held, call->from, parts.total, call->parts->displs[call->root],
                          unit));
     }
-    CF_TRY(cf_tree_scatter(call->comm, held, &parts, unit, call->root, radix_of(call)));
+    CF_TRY(cf_tree_scatter(&call->over, held, &parts, unit, call->root, radix_of(call)));
     return cf_copy(call->comm, call->to, held, parts.counts[position], unit);
 }

@@ -9,14 +9,14 @@
  */
 int cf_bruck_allgather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
-    const int n = at->nodes;
+    const struct cf_over *at = &call->over;
+    const int n = at->size;
     const int radix = cf_radix(call->parameter[CF_BRUCK_RADIX]);
     struct cf_split parts;
 
-    CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, at->node));
-    void *held = at->node == 0 ? call->to : cf_temp(call->comm, CF_SLOT_LANE, parts.total, unit);
-    if (at->node != 0 && held == NULL) {
+    CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, at->rank));
+    void *held = at->rank == 0 ? call->to : cf_temp(call->comm, CF_SLOT_LANE, parts.total, unit);
+    if (at->rank != 0 && held == NULL) {
         return MPI_ERR_NO_MEM;
     }
     CF_TRY(cf_copy(call->comm, held, call->from, parts.counts[0], unit));
@@ -26,16 +26,16 @@ int cf_bruck_allgather(const struct cf_lane_call *call) {
         for (int far = have; far < n && far < radix * have && err == MPI_SUCCESS; far += have) {
             const int more = have < n - far ? have : n - far;
             const struct cf_message out = {held, cf_split_units(&parts, 0, more),
-                                           (at->node - far + n) % n};
+                                           (at->rank - far + n) % n};
             const struct cf_message in = {cf_at(unit, held, parts.displs[far]),
                                           cf_split_units(&parts, far, far + more),
-                                          (at->node + far) % n};
-            err = cf_batch_add(&batch, out, in, unit, at->lane_comm);
+                                          (at->rank + far) % n};
+            err = cf_batch_add(&batch, out, in, unit, at->comm);
         }
         CF_TRY(cf_batch_end(&batch, err));
     }
     return cf_rotate(call->comm, call->to, held, parts.total,
-                     parts.total - call->parts->displs[at->node], unit);
+                     parts.total - call->parts->displs[at->rank], unit);
 }
 
 /* Slots whose number has the digit `value` at the place of `far` = radix^i. */
@@ -50,7 +50,7 @@ static int copy_slots(const struct cf_lane_call *call, void *slots, void *contig
                       struct digit digit, bool back, int *moved) {
     const int block = call->parts->counts[0];
 
-    for (int d = digit.far; d < call->comm->layout.nodes; d++) {
+    for (int d = digit.far; d < call->over.size; d++) {
         if (d / digit.far % digit.radix == digit.value) {
             void *slot = cf_at(call->unit, slots, (MPI_Aint)d * block);
             void *there = cf_at(call->unit, contiguous, *moved);
@@ -70,8 +70,8 @@ static int copy_slots(const struct cf_lane_call *call, void *slots, void *contig
  */
 int cf_bruck_alltoall(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
-    const int n = at->nodes;
+    const struct cf_over *at = &call->over;
+    const int n = at->size;
     const int block = call->parts->counts[0];
     struct digit digit = {.radix = cf_radix(call->parameter[CF_BRUCK_RADIX])};
 
@@ -85,7 +85,7 @@ int cf_bruck_alltoall(const struct cf_lane_call *call) {
     char *leaving = cf_at(unit, held, call->parts->total);
     char *coming = cf_at(unit, leaving, most);
     CF_TRY(cf_rotate(call->comm, held, call->from, call->parts->total,
-                     call->parts->displs[at->node], unit));
+                     call->parts->displs[at->rank], unit));
     for (digit.far = 1; digit.far < n; digit.far *= digit.radix) {
         struct cf_batch batch = {.n = 0};
         int moved = 0;
@@ -99,10 +99,10 @@ int cf_bruck_alltoall(const struct cf_lane_call *call) {
                 break;
             }
             const struct cf_message out = {cf_at(unit, leaving, first), moved - first,
-                                           (at->node + far) % n};
+                                           (at->rank + far) % n};
             const struct cf_message in = {cf_at(unit, coming, first), moved - first,
-                                          (at->node - far + n) % n};
-            cf_note(&err, cf_batch_add(&batch, out, in, unit, at->lane_comm));
+                                          (at->rank - far + n) % n};
+            cf_note(&err, cf_batch_add(&batch, out, in, unit, at->comm));
         }
         CF_TRY(cf_batch_end(&batch, err));
         moved = 0;
@@ -112,7 +112,7 @@ int cf_bruck_alltoall(const struct cf_lane_call *call) {
     }
     for (int d = 0; d < n; d++) {
         CF_TRY(cf_copy(call->comm,
-                       cf_at(unit, call->to, call->arriving->displs[(at->node - d + n) % n]),
+                       cf_at(unit, call->to, call->arriving->displs[(at->rank - d + n) % n]),
                        cf_at(unit, held, (MPI_Aint)d * block), block, unit));
     }
     return MPI_SUCCESS;

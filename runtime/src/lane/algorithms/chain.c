@@ -45,7 +45,7 @@ static void *room_for(const struct chain *chain, int segments) {
 /* Begins to receive segment s. The request's earlier segment has arrived. */
 static int request(struct chain *chain, int s, void *to, int source) {
     return PMPI_Irecv(to, units_of(chain, s), chain->call->unit->type, source, 0,
-                      chain->call->comm->layout.lane_comm, &chain->receive[s % chain->window]);
+                      chain->call->over.comm, &chain->receive[s % chain->window]);
 }
 
 static int wait_for(struct chain *chain, int s) {
@@ -59,7 +59,7 @@ static int wait_until_sent(struct chain *chain, int s) {
 /* Begins to send segment s. The request's earlier segment was sent. */
 static int pass_on(struct chain *chain, int s, const void *from, int target) {
     return PMPI_Isend(from, units_of(chain, s), chain->call->unit->type, target, 0,
-                      chain->call->comm->layout.lane_comm, &chain->send[s % chain->window]);
+                      chain->call->over.comm, &chain->send[s % chain->window]);
 }
 
 static int node_steps_before(const struct chain *chain, int s) {
@@ -78,10 +78,10 @@ static int node_steps_after(const struct chain *chain, int s) {
  * receives both.
  */
 int cf_chain_bcast(const struct cf_lane_call *call) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int position = cf_position(at, call->root);
-    const int before = (at->node - 1 + at->nodes) % at->nodes;
-    const int after = (at->node + 1) % at->nodes;
+    const int before = (at->rank - 1 + at->size) % at->size;
+    const int after = (at->rank + 1) % at->size;
     struct chain chain;
 
     begin(&chain, call);
@@ -90,7 +90,7 @@ int cf_chain_bcast(const struct cf_lane_call *call) {
         const int done = s - chain.window;
         if (done >= 0) {
             TRY(wait_for(&chain, done));
-            if (position < at->nodes - 1) {
+            if (position < at->size - 1) {
                 TRY(wait_until_sent(&chain, done));
                 TRY(node_steps_before(&chain, done));
                 TRY(pass_on(&chain, done, segment_at(&chain, call->to, done), after));
@@ -106,13 +106,13 @@ int cf_chain_bcast(const struct cf_lane_call *call) {
 
 /* The chain of an op that does not commute ends at rank 0, which sends the result to the root. */
 static int send_to_root(const struct cf_lane_call *call, int end, const void *result) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
 
-    if (at->node == end) {
-        return cf_send(result, call->count, call->unit, call->root, 1, at->lane_comm);
+    if (at->rank == end) {
+        return cf_send(result, call->count, call->unit, call->root, 1, at->comm);
     }
-    if (at->node == call->root) {
-        CF_TRY(cf_receive(call->to, call->count, call->unit, end, 1, at->lane_comm));
+    if (at->rank == call->root) {
+        CF_TRY(cf_receive(call->to, call->count, call->unit, end, 1, at->comm));
         return cf_pipe_after(call->pipe, 0, cf_pipe_cut(call->pipe, call->count));
     }
     return MPI_SUCCESS;
@@ -123,12 +123,12 @@ static int send_to_root(const struct cf_lane_call *call, int end, const void *re
  * x2). The chain ends at the root if the op commutes, else at rank 0.
  */
 int cf_chain_reduce(const struct cf_lane_call *call) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int end = call->commutes ? call->root : 0;
     const int position = cf_position(at, end);
-    const int below = (at->node - 1 + at->nodes) % at->nodes;
-    const int above = (at->node + 1) % at->nodes;
-    const bool first = position == at->nodes - 1;
+    const int below = (at->rank - 1 + at->size) % at->size;
+    const int above = (at->rank + 1) % at->size;
+    const bool first = position == at->size - 1;
     const bool last = position == 0;
     struct chain chain;
 
@@ -182,9 +182,9 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
  */
 int cf_chain_exscan(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
-    const bool first = at->node == 0;
-    const bool last = at->node == at->nodes - 1;
+    const struct cf_over *at = &call->over;
+    const bool first = at->rank == 0;
+    const bool last = at->rank == at->size - 1;
     struct chain chain;
 
     begin(&chain, call);
@@ -204,12 +204,12 @@ int cf_chain_exscan(const struct cf_lane_call *call) {
                     TRY(cf_combine(call->comm, segment_at(&chain, call->to, done), sum, units, unit,
                                    call->op));
                 }
-                TRY(pass_on(&chain, done, sum, at->node + 1));
+                TRY(pass_on(&chain, done, sum, at->rank + 1));
             }
             TRY(node_steps_after(&chain, done));
         }
         if (!first && s < chain.segments) {
-            TRY(request(&chain, s, segment_at(&chain, call->to, s), at->node - 1));
+            TRY(request(&chain, s, segment_at(&chain, call->to, s), at->rank - 1));
         }
         if (!last && s < chain.segments) {
             TRY(node_steps_before(&chain, s));

@@ -47,7 +47,7 @@ static int exchange(const struct cf_lane_call *call, const struct cf_split *part
             &batch,
             (struct cf_message){cf_at(call->unit, step->from, out.at), out.units, step->target},
             (struct cf_message){cf_at(call->unit, step->to, in.at), in.units, step->source},
-            call->unit, call->comm->layout.lane_comm);
+            call->unit, call->over.comm);
     }
     return cf_batch_end(&batch, err);
 }
@@ -58,8 +58,8 @@ static int exchange(const struct cf_lane_call *call, const struct cf_split *part
  * had 0 and 1); 1 and 2 from 1.
  */
 static int gather_parts(const struct cf_lane_call *call, const struct cf_split *parts) {
-    const int n = call->comm->layout.nodes;
-    const int node = call->comm->layout.node;
+    const int n = call->over.size;
+    const int node = call->over.rank;
     struct cf_circle circle;
 
     cf_circle_of(&circle, n);
@@ -88,8 +88,8 @@ static int gather_parts(const struct cf_lane_call *call, const struct cf_split *
  */
 static int reduce_parts(const struct cf_lane_call *call, const struct cf_split *parts, void *sums,
                         void *coming) {
-    const int n = call->comm->layout.nodes;
-    const int node = call->comm->layout.node;
+    const int n = call->over.size;
+    const int node = call->over.rank;
     struct cf_circle circle;
 
     cf_circle_of(&circle, n);
@@ -122,7 +122,7 @@ static int reduce_parts(const struct cf_lane_call *call, const struct cf_split *
 }
 
 int cf_circulant_allgather(const struct cf_lane_call *call) {
-    const int node = call->comm->layout.node;
+    const int node = call->over.rank;
 
     CF_TRY(cf_copy(call->comm, cf_at(call->unit, call->to, call->parts->displs[node]), call->from,
                    call->parts->counts[node], call->unit));
@@ -132,7 +132,7 @@ int cf_circulant_allgather(const struct cf_lane_call *call) {
 /* The operands of a part are not combined in rank order, so non-commutative ops use the MPI
  * library. */
 int cf_circulant_reduce_scatter(const struct cf_lane_call *call) {
-    const int node = call->comm->layout.node;
+    const int node = call->over.rank;
     MPI_Aint apart = 0;
 
     if (!call->commutes) {
@@ -152,7 +152,7 @@ int cf_circulant_allreduce(const struct cf_lane_call *call) {
     if (!call->commutes) {
         return cf_native_allreduce(call);
     }
-    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, call->comm->layout.nodes, call->count));
+    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, call->over.size, call->count));
     void *coming = cf_temp(call->comm, CF_SLOT_LANE, call->count, call->unit);
     CF_TRY_MEMORY(coming);
     CF_TRY(reduce_parts(call, &parts, call->to, coming));

@@ -30,10 +30,10 @@ struct blocks {
 };
 
 static void begin(struct blocks *blocks, const struct cf_lane_call *call, int root) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     struct cf_circle *circle = &blocks->circle;
 
-    cf_circle_of(circle, at->nodes);
+    cf_circle_of(circle, at->size);
     blocks->call = call;
     blocks->root = root;
     blocks->position = cf_position(at, root);
@@ -86,11 +86,11 @@ static int leaving(const struct blocks *blocks, int round) {
 static int source_in(const struct blocks *blocks, int round) {
     const struct cf_circle *circle = &blocks->circle;
     const int before = circle->n - circle->skip[round % circle->rounds];
-    return cf_node_at(&blocks->call->comm->layout, blocks->root, blocks->position + before);
+    return cf_rank_at(&blocks->call->over, blocks->root, blocks->position + before);
 }
 
 static int target_in(const struct blocks *blocks, int round) {
-    return cf_node_at(&blocks->call->comm->layout, blocks->root,
+    return cf_rank_at(&blocks->call->over, blocks->root,
                       blocks->position + blocks->circle.skip[round % blocks->circle.rounds]);
 }
 
@@ -105,7 +105,7 @@ static int units_of(const struct blocks *blocks, int segment) {
 /* Begin to receive a segment, and to send one; the one two messages before has completed. */
 static int receive_segment(struct blocks *blocks, int round, int segment, void *to, int source) {
     return PMPI_Irecv(to, units_of(blocks, segment), blocks->call->unit->type, source, 0,
-                      blocks->call->comm->layout.lane_comm, &blocks->receive[round % UNDER_WAY]);
+                      blocks->call->over.comm, &blocks->receive[round % UNDER_WAY]);
 }
 
 static int send_segment(struct blocks *blocks, int round, int segment, const void *from,
@@ -114,7 +114,7 @@ static int send_segment(struct blocks *blocks, int round, int segment, const voi
 
     CF_TRY(cf_wait(request));
     return PMPI_Isend(from, units_of(blocks, segment), blocks->call->unit->type, target, 0,
-                      blocks->call->comm->layout.lane_comm, request);
+                      blocks->call->over.comm, request);
 }
 
 static int ask_for(struct blocks *blocks, int round) {

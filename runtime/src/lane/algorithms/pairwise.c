@@ -12,9 +12,9 @@ int cf_pairwise_alltoall(const struct cf_lane_call *call) {
         .to = call->to,
         .receive = call->arriving,
         .unit = call->unit,
-        .over = call->comm->layout.lane_comm,
-        .n = call->comm->layout.nodes,
-        .me = call->comm->layout.node,
+        .over = call->over.comm,
+        .n = call->over.size,
+        .me = call->over.rank,
         .segment = cf_segment_units(call->parameter[CF_PAIRWISE_SEGMENT_BYTES], call->unit),
         .window = call->parameter[CF_PAIRWISE_WINDOW],
     };

@@ -91,7 +91,7 @@ static int exchange_blocks(const struct cf_lane_call *call, const struct doublin
             const struct cf_message in =
                 blocks_of(call, who, group->first + i * group->far, group->far);
             out.rank = in.rank;
-            err = cf_batch_add(&batch, out, in, call->unit, call->comm->layout.lane_comm);
+            err = cf_batch_add(&batch, out, in, call->unit, call->over.comm);
         }
     }
     return cf_batch_end(&batch, err);
@@ -103,19 +103,19 @@ static int exchange_blocks(const struct cf_lane_call *call, const struct doublin
  */
 int cf_recursive_doubling_allgather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
-    const struct doubling who = doubling_of(at->node, at->nodes, radix_of(call));
+    const struct cf_over *at = &call->over;
+    const struct doubling who = doubling_of(at->rank, at->size, radix_of(call));
 
-    CF_TRY(cf_copy(call->comm, cf_at(unit, call->to, call->parts->displs[at->node]), call->from,
-                   call->parts->counts[at->node], unit));
+    CF_TRY(cf_copy(call->comm, cf_at(unit, call->to, call->parts->displs[at->rank]), call->from,
+                   call->parts->counts[at->rank], unit));
     if (who.index < 0) {
-        CF_TRY(cf_send(cf_at(unit, call->to, call->parts->displs[at->node]),
-                       call->parts->counts[at->node], unit, at->node + 1, 0, at->lane_comm));
-        return cf_receive(call->to, call->parts->total, unit, at->node + 1, 0, at->lane_comm);
+        CF_TRY(cf_send(cf_at(unit, call->to, call->parts->displs[at->rank]),
+                       call->parts->counts[at->rank], unit, at->rank + 1, 0, at->comm));
+        return cf_receive(call->to, call->parts->total, unit, at->rank + 1, 0, at->comm);
     }
     if (who.stands_for_two) {
-        CF_TRY(cf_receive(cf_at(unit, call->to, call->parts->displs[at->node - 1]),
-                          call->parts->counts[at->node - 1], unit, at->node - 1, 0, at->lane_comm));
+        CF_TRY(cf_receive(cf_at(unit, call->to, call->parts->displs[at->rank - 1]),
+                          call->parts->counts[at->rank - 1], unit, at->rank - 1, 0, at->comm));
     }
     for (int far = 1; far < who.active; far *= who.radix) {
         struct group group;
@@ -123,7 +123,7 @@ int cf_recursive_doubling_allgather(const struct cf_lane_call *call) {
         CF_TRY(exchange_blocks(call, &who, &group));
     }
     if (who.stands_for_two) {
-        return cf_send(call->to, call->parts->total, unit, at->node - 1, 0, at->lane_comm);
+        return cf_send(call->to, call->parts->total, unit, at->rank - 1, 0, at->comm);
     }
     return MPI_SUCCESS;
 }
@@ -163,7 +163,7 @@ static int ask(struct sums *sums, const struct group *group, int i, void *to) {
 
     return from >= group->size ? MPI_SUCCESS
                                : PMPI_Irecv(to, call->count, call->unit->type, group->rank[from], 0,
-                                            call->comm->layout.lane_comm, &sums->receive[from]);
+                                            call->over.comm, &sums->receive[from]);
 }
 
 static int send_own(struct sums *sums, const struct group *group) {
@@ -172,7 +172,7 @@ static int send_own(struct sums *sums, const struct group *group) {
     for (int i = 0; i < group->size; i++) {
         if (i != group->own) {
             CF_TRY(PMPI_Isend(sums->own, call->count, call->unit->type, group->rank[i], 0,
-                              call->comm->layout.lane_comm, &sums->send[i]));
+                              call->over.comm, &sums->send[i]));
         }
     }
     return MPI_SUCCESS;
@@ -245,18 +245,18 @@ static int exchange_sums(struct sums *sums, const struct group *group) {
  */
 int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
-    const struct doubling who = doubling_of(at->node, at->nodes, radix_of(call));
+    const struct cf_over *at = &call->over;
+    const struct doubling who = doubling_of(at->rank, at->size, radix_of(call));
     struct sums sums = {.call = call, .own = call->to};
 
     if (who.index < 0) {
-        CF_TRY(cf_send(call->from, call->count, unit, at->node + 1, 0, at->lane_comm));
-        return cf_receive(call->to, call->count, unit, at->node + 1, 0, at->lane_comm);
+        CF_TRY(cf_send(call->from, call->count, unit, at->rank + 1, 0, at->comm));
+        return cf_receive(call->to, call->count, unit, at->rank + 1, 0, at->comm);
     }
     CF_TRY(make_room(&sums, who.radix));
     CF_TRY(cf_copy(call->comm, sums.own, call->from, call->count, unit));
     if (who.stands_for_two) {
-        CF_TRY(cf_receive(sums.spare[0], call->count, unit, at->node - 1, 0, at->lane_comm));
+        CF_TRY(cf_receive(sums.spare[0], call->count, unit, at->rank - 1, 0, at->comm));
         CF_TRY(cf_combine(call->comm, sums.spare[0], sums.own, call->count, unit, call->op));
     }
     for (int far = 1; far < who.active; far *= who.radix) {
@@ -266,7 +266,7 @@ int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
     }
     CF_TRY(cf_copy(call->comm, call->to, sums.own, call->count, unit));
     if (who.stands_for_two) {
-        return cf_send(call->to, call->count, unit, at->node - 1, 0, at->lane_comm);
+        return cf_send(call->to, call->count, unit, at->rank - 1, 0, at->comm);
     }
     return MPI_SUCCESS;
 }
@@ -290,15 +290,15 @@ static void group_of_rank(struct group *group, int rank, int n, int far, int rad
  * its sum. Rank 0 does not write its result.
  */
 int cf_recursive_doubling_exscan(const struct cf_lane_call *call) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int radix = radix_of(call);
     struct sums sums = {.call = call, .prefix = call->to};
 
     CF_TRY(make_room(&sums, radix));
     CF_TRY(cf_copy(call->comm, sums.own, call->from, call->count, call->unit));
-    for (int far = 1; far < at->nodes; far *= radix) {
+    for (int far = 1; far < at->size; far *= radix) {
         struct group group;
-        group_of_rank(&group, at->node, at->nodes, far, radix);
+        group_of_rank(&group, at->rank, at->size, far, radix);
         CF_TRY(exchange_sums(&sums, &group));
     }
     return MPI_SUCCESS;

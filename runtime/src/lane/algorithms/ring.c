@@ -7,13 +7,13 @@
  * nodes: 0 sends part 0, then part 2; it receives part 2 from rank 2, then part 1.
  */
 int cf_ring_allgather(const struct cf_lane_call *call) {
-    const int node = call->comm->layout.node;
+    const int node = call->over.rank;
     const struct cf_ring ring = {
         .call = call,
         .parts = call->parts,
         .count = call->parts->total,
         .first = node,
-        .steps = call->comm->layout.nodes - 1,
+        .steps = call->over.size - 1,
         .segment = cf_segment_units(call->parameter[CF_RING_SEGMENT_BYTES], call->unit),
         .window = call->parameter[CF_RING_WINDOW],
     };
@@ -28,15 +28,15 @@ int cf_ring_allgather(const struct cf_lane_call *call) {
  * rank r is last. That is not rank order, so non-commutative ops use the MPI library.
  */
 int cf_ring_reduce_scatter(const struct cf_lane_call *call) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const struct cf_ring ring = {
         .call = call,
         .parts = call->parts,
         .count = call->parts->total,
         .alone = true,
-        .first = (at->node - 1 + at->nodes) % at->nodes,
-        .reduced = at->nodes - 1,
-        .steps = at->nodes - 1,
+        .first = (at->rank - 1 + at->size) % at->size,
+        .reduced = at->size - 1,
+        .steps = at->size - 1,
         .segment = cf_segment_units(call->parameter[CF_RING_SEGMENT_BYTES], call->unit),
         .window = call->parameter[CF_RING_WINDOW],
     };
@@ -54,7 +54,7 @@ int cf_ring_reduce_scatter(const struct cf_lane_call *call) {
  * the same bits.
  */
 int cf_ring_allreduce(const struct cf_lane_call *call) {
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int cut = cf_pipe_cut(call->pipe, call->count);
     struct cf_split parts;
 
@@ -63,14 +63,14 @@ int cf_ring_allreduce(const struct cf_lane_call *call) {
         CF_TRY(cf_native_allreduce(call));
         return cf_pipe_after(call->pipe, 0, cut);
     }
-    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->nodes, cut));
+    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->size, cut));
     const struct cf_ring ring = {
         .call = call,
         .parts = &parts,
         .count = call->count,
-        .first = (at->node - 1 + at->nodes) % at->nodes,
-        .reduced = at->nodes - 1,
-        .steps = 2 * (at->nodes - 1),
+        .first = (at->rank - 1 + at->size) % at->size,
+        .reduced = at->size - 1,
+        .steps = 2 * (at->size - 1),
         .segment = cf_segment_units(call->parameter[CF_RING_SEGMENT_BYTES], call->unit),
         .window = call->parameter[CF_RING_WINDOW],
     };

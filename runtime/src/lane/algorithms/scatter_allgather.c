@@ -9,12 +9,12 @@
  */
 int cf_scatter_allgather_bcast(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
-    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_over *at = &call->over;
     const int position = cf_position(at, call->root);
     struct cf_split parts;
 
-    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->nodes, call->count));
-    CF_TRY(cf_tree_scatter(call->comm, cf_at(unit, call->to, parts.displs[position]), &parts, unit,
+    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->size, call->count));
+    CF_TRY(cf_tree_scatter(&call->over, cf_at(unit, call->to, parts.displs[position]), &parts, unit,
                            call->root, 2));
     struct cf_lane_call own = *call;
     if (position == 0) { /* its buffer may be read-only: the root receives elsewhere what it has */
@@ -27,7 +27,7 @@ int cf_scatter_allgather_bcast(const struct cf_lane_call *call) {
         .parts = &parts,
         .count = call->count,
         .first = position,
-        .steps = at->nodes - 1,
+        .steps = at->size - 1,
         .segment = cf_segment_units(call->parameter[CF_SCATTER_ALLGATHER_SEGMENT_BYTES], unit),
         .window = call->parameter[CF_SCATTER_ALLGATHER_WINDOW],
     };
