@@ -166,7 +166,7 @@ def _restrictions(alike: Sequence[Parameter]) -> Iterator[str]:
     if one.whole:
         yield f"from `{one.whole}` on it cuts nothing"
     if one.enough:
-        yield f"values from `{one.enough}` on are alike"
+        yield f"of values from `{one.enough}` on, only the first is searched"
     needs = {value: condition for each in alike for value, condition in each.needs.items()}
     for condition in dict.fromkeys(needs.values()):
         meant = _code(value for value, needed in needs.items() if needed == condition)

@@ -99,7 +99,7 @@ class Parameter:
     ``neutral``. ``minimum`` and ``maximum``: the smallest and the largest legal number; ``minimum`` is None for
     symbolic values. Values >= the fact ``below`` are equivalent to ``neutral`` and are not searched. Values >=
     the fact ``whole`` are equivalent to each other (they cut nothing); only the largest is searched. Values >=
-    the fact ``enough`` are equivalent, too; of them only the first is searched. ``needs``:
+    the fact ``enough`` are equivalent on lanes; of them only the first is searched. ``needs``:
     for some values, a condition on facts without which the value has no meaning. ``fixed_order``: the values
     with which steps over all ranks combine the operands of an element in one order (generator/order.py).
     ``summary``: what it sets, for the catalogue.

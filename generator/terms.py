@@ -154,6 +154,8 @@ def count(
         rounds = step_cost(term, "rounds", known) * several
         total["combined"] += moved * step.combines
         if step.over == "node":
+            if isinstance(term, LaneTerm):  # one rank's messages are one after the other here
+                rounds = np.maximum(rounds, step_cost(term, "messages", known) * several)
             total[f"{phase}_rounds"] += rounds
             total[f"{phase}_bytes"] += moved
             continue

@@ -1,6 +1,6 @@
 /*
- * The room lane: collectives over a lane (one rank per node) by messages, and their overlap with
- * the steps on the node.
+ * The room lane: collectives by messages over a lane (one rank per node), the scans also over a
+ * node, and the overlap of lanes with the steps on the node.
  */
 #ifndef COLLFORGE_LANE_H_INCLUDED
 #define COLLFORGE_LANE_H_INCLUDED
