@@ -173,8 +173,7 @@ static inline int cf_pipe_cut(const struct cf_pipe *pipe, int count) {
 int cf_pipe_before(const struct cf_pipe *pipe, int first, int units);
 int cf_pipe_after(const struct cf_pipe *pipe, int first, int units);
 
-/* ---- ranks and positions ----------------------------------------------------------------------
- */
+/* ---- ranks and positions --------------------------------------------------------------------- */
 
 /* The ranks among which an algorithm runs: those of a lane, whose ranks are nodes, or of a node. */
 struct cf_over {
