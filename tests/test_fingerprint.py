@@ -51,7 +51,7 @@ def changed(generated: dict[str, str]) -> Changed:
 
 
 def test_a_change_of_an_algorithm_reaches_what_may_run_it(changed: Changed) -> None:
-    found = changed(RING, "at->nodes - 1", "at->nodes - 2")
+    found = changed(RING, "at->size - 1", "at->size - 2")
     assert {"full_lane_allreduce", "full_lane_reduce_scatter"} <= found
     assert not {name for name in found if name.endswith(("_bcast", "_barrier", "_scan"))}
     # Through a function in another file.
