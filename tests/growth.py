@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from simulated_bench import bench
+from simulated_bench import bench, plain_of, seconds
 
 from collforge.case import parse
 from collforge.tuner.cli import plots
@@ -35,7 +35,7 @@ VARIANTS = {
         "full_lane[lane_algorithm=chain,segment_bytes=4096,node_scan=lane]",
     ),
 }
-PLAIN, PLAIN_LANE = "full_lane", "lane_algorithm=native"
+PLAIN = "full_lane"
 OURS_OVER = "smpi-openmpi"
 """The rules of the collectives that the variants call."""
 RULES = {"smpi-openmpi": "Open MPI's rules", "smpi-mpich": "MPICH's rules"}
@@ -57,15 +57,15 @@ def cases(mpi: str, nodes: int) -> list[str]:
 def measure(mpi: str, nodes: int) -> Times:
     found: Times = {}
     document = bench(f"{nodes}x{PER_NODE}", "--launches", "1", *cases(mpi, nodes), mpi=mpi)
-    for row in document["rows"]:
-        problem = parse(row["problem"])
-        times = {name: launches[0][0] for name, launches in row["samples"].items() if launches[0]}
+    for name, times in seconds(document).items():
+        problem = parse(name)
         lines = {RULES[mpi]: times.pop("native")}
-        if mpi == OURS_OVER:
-            plain = next(v for v in times if v.startswith(PLAIN) and PLAIN_LANE in v)
-            lines |= {"plain full-lane": times[plain], "best of ours": min(times.values())}
-        for line, seconds in lines.items():
-            found[problem.collective, problem.bytes, line, nodes] = seconds
+        # With native alone, bench adds plain variants, which then are those over other rules.
+        plain = plain_of(times) if mpi == OURS_OVER else None
+        if plain is not None:
+            lines |= {"plain full-lane": plain, "best of ours": min(times.values())}
+        for line, time in lines.items():
+            found[problem.collective, problem.bytes, line, nodes] = time
     return found
 
 

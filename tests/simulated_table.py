@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from simulated_bench import bench
+from simulated_bench import bench, seconds
 
 FILE = Path(__file__).parent / "data" / "simulated-8x16.json"
 # Messages between all pairs of ranks at once, longer than these, take hours to simulate.
@@ -15,16 +15,15 @@ PROBLEMS = (("mpi", "64"), ("bcast,reduce,allreduce,reduce_scatter_block,scan,ex
 
 def measure() -> dict[str, Any]:
     """SimGrid's version, and the seconds of each variant in each problem."""
-    seconds: dict[str, float] = {}
+    found: dict[str, float] = {}
     for collectives, sizes in PROBLEMS:
         document = bench("8x16", "--collective", collectives, "--sizes", sizes)
-        seconds |= {
-            f"{row['problem']} {variant}": times[0][0]
-            for row in document["rows"]
-            for variant, times in row["samples"].items()
-            if times[0]
+        found |= {
+            f"{problem} {variant}": time
+            for problem, times in seconds(document).items()
+            for variant, time in times.items()
         }
-    return {"version": document["mpi"], "seconds": dict(sorted(seconds.items()))}
+    return {"version": document["mpi"], "seconds": dict(sorted(found.items()))}
 
 
 if __name__ == "__main__":

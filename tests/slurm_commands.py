@@ -110,6 +110,13 @@ class Night:
         return [f"{test['case']}: {test['fail_reason']}" for test in failed]
 
 
+def slow_down(cluster: Commands, mbit: int) -> None:
+    """Sets the rate, of 100, at which two nodes send on their second rail."""
+    change = f"tc qdisc change dev eth1 root tbf rate {mbit}mbit burst 16kb latency 400ms"
+    words = ["srun", "--nodes", "2", "--ntasks", "2", *change.split()]
+    assert cluster.run("exec", "--", *words)[0] == 0
+
+
 def run_night(
     cluster: Commands,
     winners: Path,

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_commands import Commands, own_cluster, run_night, tune_words
+from slurm_commands import Commands, own_cluster, run_night, slow_down, tune_words
 
 NIGHTS = 10
-NODES = "2"
 LAYOUT = "2x2"
 
 
@@ -18,13 +17,6 @@ LAYOUT = "2x2"
 def cluster() -> Iterator[Commands]:
     with own_cluster() as commands:
         yield commands
-
-
-def slow_down(cluster: Commands) -> None:
-    """Halves the rate at which every node sends on its second rail."""
-    change = "tc qdisc change dev eth1 root tbf rate 50mbit burst 16kb latency 400ms"
-    words = ["srun", "--nodes", NODES, "--ntasks", NODES, *change.split()]
-    assert cluster.run("exec", "--", *words)[0] == 0
 
 
 @pytest.mark.slow
@@ -53,5 +45,5 @@ def test_ten_nights_and_ten_with_a_slow_rail(cluster: Commands, tmp_path: Path) 
         return found
 
     assert nights("quiet") == [[]] * NIGHTS
-    slow_down(cluster)
+    slow_down(cluster, mbit=50)
     assert all(nights("slow"))

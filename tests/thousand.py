@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from simulated_bench import bench
+from simulated_bench import bench, plain_of, seconds
 
 from collforge.case import parse
 from collforge.variant import split_name
@@ -103,18 +103,11 @@ def measure(collective: str, layout: str, rows: Iterable[tuple[int, tuple[str, .
         for variant in (*(() if (collective, nbytes) == NO_PLAIN else (PLAIN,)), *candidates)
     ]
     found = []
-    for row in bench(layout, "--launches", "1", *cases)["rows"]:
-        problem = parse(row["problem"])
-        times = {name: launches[0][0] for name, launches in row["samples"].items() if launches[0]}
-        plain = next((times[name] for name in times if _is_plain(name)), None)
+    for problem, times in seconds(bench(layout, "--launches", "1", *cases)).items():
         which = min(times, key=times.__getitem__)
-        found.append(Row(collective, problem.bytes, times["native"], plain, times[which], which))
+        nbytes = parse(problem).bytes
+        found.append(Row(collective, nbytes, times["native"], plain_of(times), times[which], which))
     return found
-
-
-def _is_plain(name: str) -> bool:
-    family, inside = split_name(name)
-    return family == PLAIN and "lane_algorithm=native" in inside
 
 
 def mean(values: Iterable[float]) -> str:

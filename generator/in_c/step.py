@@ -120,10 +120,10 @@ def is_shared(variant: Variant) -> bool:
 
 
 def _way(variant: Variant, step: Step) -> str:
-    over, phase = step.get("over"), variant.parameter(NODE_PHASE)
-    if over == "node" and phase is not None:
-        if phase.values == ("shared",):
-            return "shared"
+    over = step.get("over")
+    if over == "node" and is_shared(variant):
+        return "shared"
+    if over == "node":
         return "scan" if variant.parameter(NODE_SCAN) and runs_by_lane(step) else "phase"
     if over == "all":
         return "chunks"

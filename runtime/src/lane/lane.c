@@ -1,4 +1,4 @@
-/* Shared by the lane algorithms: the tree. */
+/* How lane algorithms are run, and what they share: the tree. */
 #include "lane/lane.h"
 
 void cf_tree_of(struct cf_tree *tree, const struct cf_over *at, int root, int radix) {
