@@ -67,6 +67,9 @@ def test_the_files_have_every_rank_and_every_route(layout: str) -> None:
     assert len(tree.findall(".//zoneRoute")) == at.nodes * (at.nodes - 1)
     links = {link.attrib["id"] for link in tree.findall(".//link")}
     assert {link.attrib["id"] for link in tree.findall(".//link_ctn")} <= links
+    for routes in (tree.findall(".//zoneRoute"), tree.findall(".//zone[@id='z0']/route")):
+        crossed = [{link.attrib["id"] for link in one} for one in routes]
+        assert not set.intersection(*crossed), "all messages are one problem to the solver"
 
 
 def test_sockets_have_ranks_in_turn_or_packed() -> None:

@@ -1,7 +1,8 @@
 """The files that describe a machine to SimGrid.
 
 Each core is one of SimGrid's hosts, so that no rank can fill the lanes of its node alone.
-In a zone, SimGrid wants hosts, routers, all links and then the routes.
+In a zone, SimGrid wants hosts, routers, all links and then the routes. No link is that of all messages, not even one
+that limits nothing: it would make all of them one problem to SimGrid's bandwidth solver.
 """
 
 from __future__ import annotations
@@ -44,15 +45,14 @@ def _zones(machine: Machine, at: Layout) -> Iterator[str]:
     ]
     for node in range(at.nodes):
         yield from _node(machine, node, sockets)
-    yield _link("fabric", 1e6, machine.latency, "FATPIPE")
     leaf = int(machine.leaf) or at.nodes
     for number in range(-(-at.nodes // leaf)):
         for name in ("up", "down"):
             yield _link(f"{name}{number}", leaf * machine.link * lanes / machine.taper)
     for start, end in permutations(range(at.nodes), 2):
         here, there = start // leaf, end // leaf
-        links = ["fabric"] if here == there else [f"up{here}", "fabric", f"down{there}"]
-        yield _between(start, end, links)
+        beyond = [] if here == there else [f"up{here}", f"down{there}"]
+        yield _between(start, end, [f"wire{start}", *beyond])
 
 
 def _node(machine: Machine, node: int, sockets: list[int]) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _node(machine: Machine, node: int, sockets: list[int]) -> Iterator[str]:
     for core in cores:
         yield f'<host id="n{node}c{core}" speed="1Gf"/>'
     yield f'<router id="r{node}"/>'
-    yield _link(f"shm{node}", 1e6, 0.3, "FATPIPE")
+    yield _link(f"wire{node}", machine.link * machine.lanes, machine.latency)
     for lane in lanes:
         yield _link(f"tx{node}_{lane}", machine.link)
         yield _link(f"rx{node}_{lane}", machine.link)
@@ -70,13 +70,13 @@ def _node(machine: Machine, node: int, sockets: list[int]) -> Iterator[str]:
             if other != lane:
                 yield _link(f"upi{node}_{lane}_{other}", machine.upi)
     for core in cores:
-        for name, rate in (
-            ("ctx", machine.core),
-            ("crx", machine.core),
-            ("stx", machine.copy),
-            ("srx", machine.copy),
+        for name, rate, latency in (
+            ("ctx", machine.core, 0.0),
+            ("crx", machine.core, 0.0),
+            ("stx", machine.copy, 0.3),
+            ("srx", machine.copy, 0.0),
         ):
-            yield _link(f"{name}{node}_{core}", rate)
+            yield _link(f"{name}{node}_{core}", rate, latency)
     for core, socket in enumerate(sockets):
         host = f"n{node}c{core}"
         yield _route(host, f"r{node}", [f"ctx{node}_{core}", f"tx{node}_{socket}"])
@@ -84,16 +84,13 @@ def _node(machine: Machine, node: int, sockets: list[int]) -> Iterator[str]:
         for other, far in enumerate(sockets):
             if other != core:
                 shared = f"mem{node}_{socket}" if far == socket else f"upi{node}_{socket}_{far}"
-                links = [f"stx{node}_{core}", f"shm{node}", shared, f"srx{node}_{other}"]
+                links = [f"stx{node}_{core}", shared, f"srx{node}_{other}"]
                 yield _route(host, f"n{node}c{other}", links)
     yield "</zone>"
 
 
-def _link(name: str, rate: float, latency: float = 0.0, policy: str = "SHARED") -> str:
-    return (
-        f'<link id="{name}" bandwidth="{rate * 1e9:.0f}Bps" latency="{latency * 1e3:.0f}ns" '
-        f'sharing_policy="{policy}"/>'
-    )
+def _link(name: str, rate: float, latency: float = 0.0) -> str:
+    return f'<link id="{name}" bandwidth="{rate * 1e9:.0f}Bps" latency="{latency * 1e3:.0f}ns"/>'
 
 
 def _route(start: str, end: str, links: list[str]) -> str:
