@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from simulated_bench import bench, plain_of, seconds
+from simulated_bench import PLAIN, alone, plain_of
 
 from collforge.case import parse
 from collforge.tuner.cli import plots
 from collforge.tuner.run.pictures import Line, LinePicture
+from collforge.variant import NATIVE
 
 NODES = (2, 4, 8, 16, 32)
 PER_NODE = 16
@@ -35,7 +36,6 @@ VARIANTS = {
         "full_lane[lane_algorithm=chain,segment_bytes=4096,node_scan=lane]",
     ),
 }
-PLAIN = "full_lane"
 OURS_OVER = "smpi-openmpi"
 """The rules of the collectives that the variants call."""
 RULES = {"smpi-openmpi": "Open MPI's rules", "smpi-mpich": "MPICH's rules"}
@@ -50,18 +50,16 @@ def cases(mpi: str, nodes: int) -> list[str]:
         f"{collective}:{variant}@{at},bytes={size},type=int"
         for collective, ours in VARIANTS.items()
         for size in SIZES
-        for variant in ((PLAIN, *ours) if mpi == OURS_OVER else ("native",))
+        for variant in (NATIVE, *((PLAIN, *ours) if mpi == OURS_OVER else ()))
     ]
 
 
 def measure(mpi: str, nodes: int) -> Times:
     found: Times = {}
-    document = bench(f"{nodes}x{PER_NODE}", "--launches", "1", *cases(mpi, nodes), mpi=mpi)
-    for name, times in seconds(document).items():
+    for name, times in alone(cases(mpi, nodes), mpi).items():
         problem = parse(name)
-        lines = {RULES[mpi]: times.pop("native")}
-        # With native alone, bench adds plain variants, which then are those over other rules.
-        plain = plain_of(times) if mpi == OURS_OVER else None
+        lines = {RULES[mpi]: times.pop(NATIVE)}
+        plain = plain_of(times)
         if plain is not None:
             lines |= {"plain full-lane": plain, "best of ours": min(times.values())}
         for line, time in lines.items():

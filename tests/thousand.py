@@ -12,17 +12,17 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from simulated_bench import bench, plain_of, seconds
+from simulated_bench import PLAIN, alone, plain_of
 
 from collforge.case import parse
-from collforge.variant import split_name
+from collforge.variant import NATIVE, split_name
 
 LAYOUT, MANY = "36x32", "128x32"
-PLAIN = "full_lane"
 BINOMIAL = "hierarchical[lane_algorithm=binomial,radix={}]"
 BLOCKS = "full_lane[lane_algorithm=circulant_blocks,segment_bytes=4096]"
 CIRCULANT = "full_lane[lane_algorithm=circulant]"
 BRUCK = "full_lane[lane_algorithm=bruck,radix=4]"
+PAIRWISE = "full_lane[lane_algorithm=pairwise]"
 DOUBLING = "{}[lane_algorithm=recursive_doubling,radix=4]"
 SCANS = (
     "hierarchical[lane_algorithm=recursive_doubling,radix=4,node_scan=lane]",
@@ -44,6 +44,7 @@ ROWS: dict[tuple[str, int], tuple[str, ...]] = {
     ("allreduce", 8): (DOUBLING.format("hierarchical"),),
     ("allreduce", 4096): (DOUBLING.format("full_lane"),),
     ("allreduce", 46080): (CIRCULANT,),
+    ("allreduce", TOTAL): (CIRCULANT,),
     ("scan", 8): SCANS,
     ("scan", 4096): SCANS,
     ("scan", TOTAL): (CHAIN.format(4096), CHAIN.format(16384)),
@@ -59,11 +60,12 @@ ROWS: dict[tuple[str, int], tuple[str, ...]] = {
     ("scatter", 8): (BINOMIAL.format(8),),
     ("scatter", BLOCK): (BINOMIAL.format(4),),
     ("alltoall", 8): (BRUCK,),
+    ("alltoall", BLOCK): (BRUCK, PAIRWISE),
 }
 """Collective, bytes of a vector or block -> the candidates beside plain full-lane."""
 USUAL = ("=0", "=native", "=no")
-NO_PLAIN = ("alltoall", 8)
-"""SimGrid takes too long for the linear alltoall that Open MPI's rules choose on the lanes."""
+LINEAR = {("alltoall", 8): PLAIN, ("alltoall", BLOCK): NATIVE}
+"""What SimGrid takes too long for: linear alltoalls of all ranks, or of all lanes."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Row:
 
     collective: str
     nbytes: int
-    native: float
+    native: float | None
     plain: float | None
     best: float
     which: str
@@ -86,13 +88,14 @@ class Row:
         return self.nbytes in (TOTAL, BLOCK)
 
     def __str__(self) -> str:
-        plain = f"{self.native / self.plain:.2f}" if self.plain else ""
-        gain = f"{self.native / self.best:.2f}"
+        native = f"{self.native * 1e6:.4g}" if self.native else ""
+        plain = f"{self.native / self.plain:.2f}" if self.native and self.plain else ""
+        gain = f"{self.native / self.best:.2f}" if self.native else ""
         name = f"{self.collective} {self.nbytes}"
         family, inside = split_name(self.which)
         unusual = [word for word in inside.split(",") if word and not word.endswith(USUAL)]
         which = f"`{' '.join([family, *unusual])}`"
-        return f"| {name} | {self.native * 1e6:.4g} | {plain} | {gain} | {which} |"
+        return f"| {name} | {native} | {plain} | {gain} | {which} |"
 
 
 def measure(collective: str, layout: str, rows: Iterable[tuple[int, tuple[str, ...]]]) -> list[Row]:
@@ -100,13 +103,16 @@ def measure(collective: str, layout: str, rows: Iterable[tuple[int, tuple[str, .
     cases = [
         f"{collective}:{variant}@{layout},bytes={nbytes},type=int"
         for nbytes, candidates in rows
-        for variant in (*(() if (collective, nbytes) == NO_PLAIN else (PLAIN,)), *candidates)
+        for variant in (NATIVE, PLAIN, *candidates)
+        if LINEAR.get((collective, nbytes)) != variant
     ]
     found = []
-    for problem, times in seconds(bench(layout, "--launches", "1", *cases)).items():
+    for problem, times in alone(cases).items():
         which = min(times, key=times.__getitem__)
         nbytes = parse(problem).bytes
-        found.append(Row(collective, nbytes, times["native"], plain_of(times), times[which], which))
+        found.append(
+            Row(collective, nbytes, times.get(NATIVE), plain_of(times), times[which], which)
+        )
     return found
 
 

@@ -4,8 +4,8 @@
  *
  * - The functions NAME__ompi below, which its selector `ompi` calls, decide as the coll/tuned
  * component of Open MPI 4.0.2 (fixed decisions, tuned for up to 64 nodes), whose broadcast is the
- * paper's hole at 11520 ints. SimGrid has those of 4.1, which remain for allgatherv and alltoallv.
- * The algorithms are SimGrid's.
+ * paper's hole at 11520 ints. SimGrid has those of 4.1, which remain for allgatherv. The algorithms
+ * are SimGrid's.
  * - Scan and exscan: a linear chain, as in Open MPI; else MPICH's recursive doubling. SimGrid sends
  * all vectors to all.
  * - Alltoall by Bruck: SimGrid's moves each block by a message of a rank to itself, which at a
@@ -23,6 +23,9 @@
 #define VECTOR_OP const void *in, void *out, int n, MPI_Datatype type, MPI_Op op
 #define BLOCKS                                                                                     \
     const void *in, int sent, MPI_Datatype sendtype, void *out, int got, MPI_Datatype recvtype
+#define IRREGULAR                                                                                  \
+    const void *in, const int *counts, const int *places, MPI_Datatype sendtype, void *out,        \
+        const int *got_counts, const int *got_places, MPI_Datatype recvtype
 #define BLOCK_ARGS in, sent, sendtype, out, got, recvtype
 
 namespace simgrid::smpi {
@@ -53,6 +56,7 @@ using Reduction = int(VECTOR_OP, MPI_Comm);
 using Reduce = int(VECTOR_OP, int, MPI_Comm);
 using ReduceScatter = int(const void *, void *, const int *, MPI_Datatype, MPI_Op, MPI_Comm);
 using Exchange = int(BLOCKS, MPI_Comm);
+using Irregular = int(IRREGULAR, MPI_Comm);
 using Rooted = int(BLOCKS, int, MPI_Comm);
 Bcast bcast__binomial_tree, bcast__ompi_split_bintree;
 Reduction allreduce__rdb, allreduce__lr, allreduce__ompi_ring_segmented, allreduce__redbcast;
@@ -61,6 +65,7 @@ Reduce reduce__ompi_basic_linear, reduce__ompi_in_order_binary, reduce__ompi_bin
 ReduceScatter reduce_scatter__default, reduce_scatter__ompi_basic_recursivehalving,
     reduce_scatter__ompi_ring;
 Exchange alltoall__bruck, alltoall__basic_linear, alltoall__ring;
+Irregular alltoallv__ring;
 Exchange allgather__pair, allgather__rdb, allgather__bruck, allgather__ring,
     allgather__ompi_neighborexchange;
 Rooted gather__ompi_linear_sync, gather__ompi_binomial, gather__ompi_basic_linear;
@@ -378,6 +383,11 @@ int alltoall__ompi(BLOCKS, MPI_Comm comm) {
     return (is_bruck       ? alltoall__bruck
             : block < 3000 ? alltoall__basic_linear
                            : alltoall__ring)(BLOCK_ARGS, comm);
+}
+
+int alltoallv__ompi(IRREGULAR, MPI_Comm comm) {
+    return alltoallv__ring(in, counts, places, sendtype, out, got_counts, got_places, recvtype,
+                           comm);
 }
 
 int allgather__ompi(BLOCKS, MPI_Comm comm) {

@@ -1,0 +1,78 @@
+"""Which rankings of native, full-lane and hierarchical hold on machines with other numbers (docs/scale.md).
+
+    python tests/simulated_sweep.py
+
+The multi-lane paper's compositions, over the collectives of Open MPI's rules, on 16x16 of the simulated Hydra, and of
+machines with half and twice its rates and another eager limit.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+
+from simulated_bench import alone
+
+from collforge.case import parse
+from collforge.variant import NATIVE, split_name
+
+LAYOUT = "16x16"
+BASE = "simulated"
+CHANGES = (
+    "eager256 eager16384 link6.15 link24.6 core5 core20 copy3 copy12 memory20 memory80 overhead0.6"
+).split()
+COLLECTIVES = ("bcast", "allreduce", "scan")
+SIZES = (4608, 46080, 460800)
+"""Of 1152, 11 520 and 115 200 integers."""
+FAMILIES = (NATIVE, "full_lane", "hierarchical")
+SAME = 1.05
+"""Differences below this are noise of the model."""
+
+Times = dict[tuple[str, int], dict[str, float]]
+"""Collective and bytes -> family -> seconds."""
+
+
+def measure(system: str) -> Times:
+    cases = [
+        f"{collective}:{family}@{LAYOUT},bytes={size},type=int"
+        for collective in COLLECTIVES
+        for size in SIZES
+        for family in FAMILIES
+    ]
+    return {
+        (parse(name).collective, parse(name).bytes): {
+            split_name(variant)[0]: time for variant, time in times.items()
+        }
+        for name, times in alone(cases, system=system).items()
+    }
+
+
+def turned(one: dict[str, float], other: dict[str, float]) -> list[str]:
+    """The pairs of families of which another is clearly the faster one."""
+    return [
+        f"{a}/{b}"
+        for a, b in combinations(FAMILIES, 2)
+        if min(one[a], one[b]) * SAME < max(one[a], one[b])
+        and (one[a] < one[b]) != (other[a] < other[b])
+        and min(other[a], other[b]) * SAME < max(other[a], other[b])
+    ]
+
+
+def main() -> None:
+    systems = [BASE, *(f"{BASE}-hydra-{change}" for change in CHANGES)]
+    with ThreadPoolExecutor(2) as pool:
+        base, *others = pool.map(measure, systems)
+    print("| call, bytes | " + ", ".join(FAMILIES) + ", us | pairs that turn round, and where |")
+    print("|---|---|---|")
+    for (collective, size), times in base.items():
+        changed = [
+            f"{pair} ({change})"
+            for change, other in zip(CHANGES, others)
+            for pair in turned(times, other[collective, size])
+        ]
+        row = ", ".join(f"{times[family] * 1e6:.4g}" for family in FAMILIES)
+        print(f"| {collective} {size} | {row} | {', '.join(changed) or 'none'} |")
+
+
+if __name__ == "__main__":
+    main()
