@@ -59,6 +59,8 @@ def alone(cases: Iterable[str], mpi: str = "smpi-openmpi", system: str = "simula
     """
     made = manifest()
     complete = [_completed(made, parse(text)) for text in cases]
+    if not complete:
+        return {}
     site = measuring.site_of(system, None, libraries.find(mpi))
     job = Job(complete, complete[0].layout, 1, 3600.0, 7, time_limit=3600.0)
     measured = benchmark.measure(site, job, 1, home() / "runs")

@@ -2,8 +2,9 @@
 
     python tests/simulated_sweep.py
 
-The multi-lane paper's compositions, over the collectives of Open MPI's rules, on 16x16 of the simulated Hydra, and of
-machines with half and twice its rates and another eager limit.
+The multi-lane paper's compositions, over the collectives of Open MPI's rules, on 16x16 of the simulated Hydra,
+and of machines with half and twice its rates, other eager limits, twice the overhead or latency of a message,
+one and four lanes, or links between leaves of four nodes that are a quarter of what the nodes have.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from collforge.variant import NATIVE, split_name
 LAYOUT = "16x16"
 BASE = "simulated"
 CHANGES = (
-    "eager256 eager16384 link6.15 link24.6 core5 core20 copy3 copy12 memory20 memory80 overhead0.6"
-).split()
+    *("eager256", "eager16384", "link6.15", "link24.6", "core5", "core20"),
+    *("copy3", "copy12", "memory20", "memory80", "overhead0.6", "latency2"),
+    *("lanes1", "lanes4", "leaf4-taper4"),
+)
 COLLECTIVES = ("bcast", "allreduce", "scan")
 SIZES = (4608, 46080, 460800)
 """Of 1152, 11 520 and 115 200 integers."""
@@ -47,31 +50,35 @@ def measure(system: str) -> Times:
     }
 
 
-def turned(one: dict[str, float], other: dict[str, float]) -> list[str]:
-    """The pairs of families of which another is clearly the faster one."""
-    return [
-        f"{a}/{b}"
-        for a, b in combinations(FAMILIES, 2)
-        if min(one[a], one[b]) * SAME < max(one[a], one[b])
-        and (one[a] < one[b]) != (other[a] < other[b])
-        and min(other[a], other[b]) * SAME < max(other[a], other[b])
-    ]
+def order(a: float, b: float) -> int:
+    """-1 if a is clearly the shorter time, 1 if b is, 0 if they are the same."""
+    return (a > b * SAME) - (b > a * SAME)
+
+
+def changed(one: dict[str, float], other: dict[str, float]) -> list[str]:
+    """The pairs of families whose times are in another order: ``<``, ``>``, or ``=`` if they are the same."""
+    found = []
+    for a, b in combinations(FAMILIES, 2):
+        before, now = order(one[a], one[b]), order(other[a], other[b])
+        if before != now:
+            found.append(f"{a} {'<=>'[now + 1]} {b}")
+    return found
 
 
 def main() -> None:
     systems = [BASE, *(f"{BASE}-hydra-{change}" for change in CHANGES)]
     with ThreadPoolExecutor(2) as pool:
         base, *others = pool.map(measure, systems)
-    print("| call, bytes | " + ", ".join(FAMILIES) + ", us | pairs that turn round, and where |")
+    print("| call, bytes | " + ", ".join(FAMILIES) + ", us | times in another order, and where |")
     print("|---|---|---|")
     for (collective, size), times in base.items():
-        changed = [
+        orders = [
             f"{pair} ({change})"
             for change, other in zip(CHANGES, others)
-            for pair in turned(times, other[collective, size])
+            for pair in changed(times, other[collective, size])
         ]
         row = ", ".join(f"{times[family] * 1e6:.4g}" for family in FAMILIES)
-        print(f"| {collective} {size} | {row} | {', '.join(changed) or 'none'} |")
+        print(f"| {collective} {size} | {row} | {', '.join(orders) or 'none'} |")
 
 
 if __name__ == "__main__":

@@ -273,6 +273,7 @@ def gains(site: Site, octave: float) -> Mapping[Variant, float]:
         (("4x4", "8x4", "4x8", "8x8"), "16x8", 0.85),
         (("4x4", "8x4"), "32x8", 0.8),
         (("4x4", "8x4", "4x8", "8x8"), "32x8", 0.8),
+        (("4x32", "8x32"), "36x32", 0.8),
     ],
 )
 def test_simulated_layouts(

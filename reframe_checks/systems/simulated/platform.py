@@ -1,8 +1,8 @@
 """The files that describe a machine to SimGrid.
 
 Each core is one of SimGrid's hosts, so that no rank can fill the lanes of its node alone.
-In a zone, SimGrid wants hosts, routers, all links and then the routes. No link is that of all messages, not even one
-that limits nothing: it would make all of them one problem to SimGrid's bandwidth solver.
+In a zone, SimGrid wants hosts, routers, all links and then the routes. No link is that of all messages, not
+even one that limits nothing: it would make all of them one problem to SimGrid's bandwidth solver.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _node(machine: Machine, node: int, sockets: list[int]) -> Iterator[str]:
     for core in cores:
         yield f'<host id="n{node}c{core}" speed="1Gf"/>'
     yield f'<router id="r{node}"/>'
-    yield _link(f"wire{node}", machine.link * machine.lanes, machine.latency)
+    yield _link(f"wire{node}", 1e6, machine.latency)
     for lane in lanes:
         yield _link(f"tx{node}_{lane}", machine.link)
         yield _link(f"rx{node}_{lane}", machine.link)
