@@ -385,7 +385,7 @@ int alltoall__ompi(BLOCKS, MPI_Comm comm) {
                            : alltoall__ring)(BLOCK_ARGS, comm);
 }
 
-/* Pairwise, as there; where their number is a power of two, SimGrid pairs rank r with r xor step. */
+/* Pairwise, too, but of 2^k ranks SimGrid pairs rank r with r xor step. */
 int alltoallv__ompi(IRREGULAR, MPI_Comm comm) {
     return alltoallv__ring(in, counts, places, sendtype, out, got_counts, got_places, recvtype,
                            comm);
