@@ -32,21 +32,22 @@ VARIANTS = (
 
 def build(folder: Path) -> Path:
     """The program, with the runtime's objects of the simulated driver."""
-    objects = home() / simgrid.FOLDER / "obj"
-    parts = [
-        str(part)
-        for inside in ("src", "generated")
-        for part in sorted((objects / inside).rglob("*.o"))
-        if part.name != "oracle.o"
+    # Not library.list: the preload library is not built for SimGrid.
+    built = home() / simgrid.FOLDER / "obj"
+    objects = [
+        str(one)
+        for folder_of in ("src", "generated")
+        for one in sorted((built / folder_of).rglob("*.o"))
+        if one.name != "oracle.o"
     ]
     program = folder / "first_calls"
-    command = [simgrid.COMPILER, "-O2", str(SOURCE), *parts, "-lsqlite3", "-lm", "-o", str(program)]
-    subprocess.run(command, check=True)
+    command = [simgrid.COMPILER, "-O2", str(SOURCE), *objects, "-lsqlite3", "-lm"]
+    subprocess.run([*command, "-o", str(program)], check=True)
     return program
 
 
 def price(program: Path, layout: str, variant: str) -> list[float]:
-    """Microseconds of a split, the first and the second call; bytes of a rank after the first two."""
+    """Microseconds of a split, the first and the second call; bytes of a rank after the first call."""
     at = from_name(layout)
     command = [*simulated.command("smpi-openmpi", PRESETS["hydra"], at), str(program)]
     variables = {"COLLFORGE_FORCE": variant, "COLLFORGE_NODE_MAP": at.node_map}
@@ -72,7 +73,7 @@ def main() -> None:
         program = build(Path(folder))
         for variant in VARIANTS:
             for layout in sys.argv[1:] or LAYOUTS:
-                split, first, second, _, kept = price(program, layout, variant)
+                split, first, second, kept = price(program, layout, variant)
                 row = f"{split:.0f} | {first:.0f} | {second:.1f} | {kept:.0f}"
                 print(f"| `{variant}` | {layout} | {row} |", flush=True)
 

@@ -16,9 +16,10 @@ from collforge.generator.manifest import Manifest
 from collforge.home import home
 from collforge.layout import from_name
 from collforge.toolchain import libraries
+from collforge.tuner.cli.commands.bench import entry_of
 from collforge.tuner.run import benchmark, measuring
 from collforge.tuner.run.jobs import Job
-from collforge.variant import NATIVE, split_name
+from collforge.variant import NATIVE
 
 PLAIN = "full_lane"
 """The multi-lane paper's composition: the library's own collectives on lane and node."""
@@ -27,9 +28,9 @@ Times = dict[str, dict[str, float]]
 """Problem -> variant -> the seconds of its one call, of those that ran."""
 
 
-def bench(layout: str, *words: str, mpi: str = "smpi-openmpi", system: str = "simulated") -> Any:
+def bench(layout: str, *words: str, system: str = "simulated") -> Any:
     """What `--json` writes, without a database's winners. Raises CalledProcessError or TimeoutExpired."""
-    where = ["--system", system, "--mpi", mpi, "--layout", layout, "--each"]
+    where = ["--system", system, "--mpi", "smpi-openmpi", "--layout", layout, "--each"]
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "rows.json")
         command = [sys.executable, "-m", "collforge", "bench", *where, "--json", str(output)]
@@ -73,9 +74,7 @@ def alone(cases: Iterable[str], mpi: str = "smpi-openmpi", system: str = "simula
 def _completed(made: Manifest, case: Case) -> Case:
     if case.variant == NATIVE:
         return case
-    family, _ = split_name(case.variant)
-    (entry,) = [one for one in made.variants_of(case.collective) if one.family == family]
-    return case.by(entry.completed(case.variant, from_name(case.layout).facts()))
+    return case.by(entry_of(made, case).completed(case.variant, from_name(case.layout).facts()))
 
 
 def plain_of(times: Mapping[str, float]) -> float | None:

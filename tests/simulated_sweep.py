@@ -12,7 +12,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
-from simulated_bench import alone
+from simulated_bench import Times, alone
 
 from collforge.case import parse
 from collforge.variant import NATIVE, split_name
@@ -31,11 +31,9 @@ FAMILIES = (NATIVE, "full_lane", "hierarchical")
 SAME = 1.05
 """Differences below this are noise of the model."""
 
-Times = dict[tuple[str, int], dict[str, float]]
-"""Collective and bytes -> family -> seconds."""
-
 
 def measure(system: str) -> Times:
+    """By the family instead of the variant."""
     cases = [
         f"{collective}:{family}@{LAYOUT},bytes={size},type=int"
         for collective in COLLECTIVES
@@ -43,10 +41,8 @@ def measure(system: str) -> Times:
         for family in FAMILIES
     ]
     return {
-        (parse(name).collective, parse(name).bytes): {
-            split_name(variant)[0]: time for variant, time in times.items()
-        }
-        for name, times in alone(cases, system=system).items()
+        problem: {split_name(variant)[0]: time for variant, time in times.items()}
+        for problem, times in alone(cases, system=system).items()
     }
 
 
@@ -71,14 +67,15 @@ def main() -> None:
         base, *others = pool.map(measure, systems)
     print("| call, bytes | " + ", ".join(FAMILIES) + ", us | times in another order, and where |")
     print("|---|---|---|")
-    for (collective, size), times in base.items():
+    for problem, times in base.items():
         orders = [
             f"{pair} ({change})"
             for change, other in zip(CHANGES, others)
-            for pair in changed(times, other[collective, size])
+            for pair in changed(times, other[problem])
         ]
         row = ", ".join(f"{times[family] * 1e6:.4g}" for family in FAMILIES)
-        print(f"| {collective} {size} | {row} | {', '.join(orders) or 'none'} |")
+        call = parse(problem)
+        print(f"| {call.collective} {call.bytes} | {row} | {', '.join(orders) or 'none'} |")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 
 import pytest
+import simulated_layouts
 
 from collforge.db import EXTRAPOLATED, MapPoint
 from collforge.generator.manifest import Manifest
@@ -217,12 +217,10 @@ def test_what_few_nodes_cannot_tell() -> None:
 
 # ---- recorded ----
 
-RECORDED = Path(__file__).parent / "data" / "simulated-layouts.json"
-
 
 @cache
 def recorded() -> dict[str, object]:
-    return dict(json.loads(RECORDED.read_text()))
+    return dict(json.loads(simulated_layouts.FILE.read_text()))
 
 
 def read(made: Manifest, layouts: tuple[str, ...]) -> Sources:
@@ -274,6 +272,7 @@ def gains(site: Site, octave: float) -> Mapping[Variant, float]:
         (("4x4", "8x4"), "32x8", 0.8),
         (("4x4", "8x4", "4x8", "8x8"), "32x8", 0.8),
         (("4x32", "8x32"), "36x32", 0.8),
+        (("8x32",), "36x32", 0.8),
     ],
 )
 def test_simulated_layouts(

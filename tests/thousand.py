@@ -62,7 +62,7 @@ ROWS: dict[tuple[str, int], tuple[str, ...]] = {
 }
 """Collective, bytes of a vector or block -> the candidates beside plain full-lane."""
 USUAL = ("=0", "=native", "=no")
-LINEAR = {("alltoall", 8): PLAIN}
+LINEAR = ("alltoall", 8, PLAIN)
 """SimGrid takes too long for the linear alltoall that Open MPI's rules choose on the lanes."""
 
 
@@ -101,7 +101,7 @@ def measure(collective: str, layout: str, rows: Iterable[tuple[int, tuple[str, .
         f"{collective}:{variant}@{layout},bytes={nbytes},type=int"
         for nbytes, candidates in rows
         for variant in (NATIVE, PLAIN, *candidates)
-        if LINEAR.get((collective, nbytes)) != variant
+        if (collective, nbytes, variant) != LINEAR
     ]
     found = []
     for problem, times in alone(cases).items():

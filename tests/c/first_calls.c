@@ -1,11 +1,13 @@
 /*
- * What a communicator's first call costs, in time and memory, in a simulation (tests/setup_prices.py):
+ * What a communicator's first call costs, in time and memory, in a simulation
+ * (tests/setup_prices.py):
  *
  *   first_calls COLLECTIVE
  *
- * All ranks of a simulation share a heap. Its growth over the ranks is the mean of a rank, with what
- * SMPI keeps and with what SMPI or the runtime keep once. Prints the slowest rank's microseconds of MPI_Comm_split, of the first and of
- * the second call, and bytes of a rank after the split and after the first call.
+ * All ranks of a simulation share a heap. Its growth over the ranks is the mean of a rank, with
+ * what SMPI keeps and with what SMPI or the runtime keep once. Prints the slowest rank's
+ * microseconds of MPI_Comm_split, of the first and of the second call, and bytes of a rank in the
+ * first call.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -87,8 +89,7 @@ int main(int argc, char **argv) {
         }
     }
     if (rank == 0 && most[1] > 0) {
-        printf("%.17g %.17g %.17g %.17g %.17g\n", 1e6 * most[0], 1e6 * most[1], 1e6 * most[2],
-               bytes[0], bytes[1]);
+        printf("%.17g %.17g %.17g %.17g\n", 1e6 * most[0], 1e6 * most[1], 1e6 * most[2], bytes[1]);
     }
     free(data);
     free(counts);

@@ -256,7 +256,7 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
             names = default_variants(args, known, one)
         else:
             facts = from_name(one.layout).facts()
-            names = [entry_of(known, one).completed(one.variant, facts)]
+            names = [entry_of(known.made, one).completed(one.variant, facts)]
         group.update((name, one.by(name)) for name in names)
     found = [one for group in groups.values() for one in group.values()]
     if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):
@@ -284,10 +284,10 @@ def fitting(made: Manifest, cases: Sequence[Case]) -> list[Case]:
     return kept
 
 
-def entry_of(known: Known, asked: Case) -> VariantEntry:
+def entry_of(made: Manifest, asked: Case) -> VariantEntry:
     """The entry of a case's variant. Raises CollforgeError if the collective has no such variant."""
     family, _ = split_name(asked.variant)
-    entries = {entry.family: entry for entry in known.made.variants_of(asked.collective)}
+    entries = {entry.family: entry for entry in made.variants_of(asked.collective)}
     if family not in entries:
         raise unknown("family", family, sorted(entries))
     return entries[family]
