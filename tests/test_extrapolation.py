@@ -160,6 +160,24 @@ def test_a_model_that_missed_is_doubted(made: Manifest) -> None:
     assert doubts[0] < 0.5 * doubts[1]
 
 
+def test_what_makes_all_times_longer_is_no_gain(made: Manifest) -> None:
+    """Where ranks share cores, say: all times grow with the root of the ranks, beyond what the model knows."""
+    found = sources(made, (CHAIN, TREE), SMALL, slow)
+    crowded = {}
+    for problem, launches in found.history.items():
+        factor = math.sqrt(from_name(problem.partition("@")[2].partition(",")[0]).size)
+        crowded[problem] = [
+            {variant: [factor * one for one in times] for variant, times in launch.items()}
+            for launch in launches
+        ]
+    model = extrapolation.fit(Sources(made, crowded, found.verified))
+    rows = extrapolation.at_point(model, "bcast", (32, 4))
+    assert len(rows) == 8
+    for row in rows:
+        alone = slow(32, row.bytes) / seconds(made, row.variant, (32, 4), row.bytes)
+        assert (0.85 if row.bytes >= 65536 else 0.5) < row.ratio / alone < 1.1
+
+
 def test_what_the_library_runs_between_nodes_is_not_extrapolated(made: Manifest) -> None:
     native = "full_lane[lane_algorithm=native]"
     (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]

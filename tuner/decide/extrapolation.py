@@ -3,7 +3,8 @@
 A variant's time on N nodes with n ranks each is a sum: what it does there (rounds, messages and bytes, which
 the manifest tells for any N and n), each times a constant. The constants are fitted for each collective to all
 its measurements on the system with the MPI library: non-negative least squares of relative errors. Only the
-growth of the model counts: a variant's time at a point is its time on the nearest measured layouts, times that.
+growth of the model counts: a variant's time at a point is its time on the nearest measured layouts, times that,
+and times what more ranks cost all variants beyond the model, as seen between measured layouts (`drift`).
 
 Native's algorithms are not known. Its time is fitted to what was measured on several layouts, by each of a few
 laws of growth, from none to that of a loop over all ranks. The laws count as well as they fit; where one layout
@@ -15,7 +16,9 @@ missed what follows from smaller ones, at a doubling. Errors of several doubling
 
 from __future__ import annotations
 
+import itertools
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -32,6 +35,7 @@ from collforge.tuner.decide.layout_map import (
     Sources,
     at_size,
     block_bytes,
+    distance,
     is_around,
     kind,
     nearest,
@@ -158,10 +162,10 @@ def _doubt(model: Model, sites: Sequence[Site]) -> float:
         others = [one for one in sites if one.layout.size < site.layout.size]
         near = nearest(others, *site.shape)
         for octave in site.octaves if others else ():
-            laws = native_growth(others, octave, site.shape)
+            growth = Growth.of(model, others, octave, site.shape)
             for variant, curve in site.curves.items():
                 known = [one for one in curve if one.octave == octave]
-                found = gain(model, near, laws, variant, (site.shape, octave))
+                found = gain(model, near, growth, variant, (site.shape, octave))
                 if known and found:
                     errors.append(
                         (found[0] - known[0].mean) / max(1.0, math.sqrt(near[0].distance))
@@ -218,22 +222,58 @@ def native_seconds(site: Site, octave: float) -> float:
 # ---- a point ----
 
 
+def drift(model: Model, sites: Sequence[Site], octave: float) -> float:
+    """By how much variants' times outgrow the model at a doubling, as a logarithm: of a typical variant.
+
+    The laws of native have it in them, so the times of variants must: ranks that share cores, for example,
+    make every round longer. 0 where one layout was measured.
+    """
+    found = []
+    for small, large in itertools.permutations(sites, 2):
+        pairs = [
+            (model.residual(variant, small, octave), model.residual(variant, large, octave))
+            for variant in small.curves.keys() & large.curves.keys()
+            if small.layout.size < large.layout.size
+        ]
+        known = [b - a for a, b in pairs if a is not None and b is not None]
+        if known:
+            found.append(statistics.median(known) / distance(small.shape, large.shape))
+    return statistics.fmean(found) if found else 0.0
+
+
+@dataclass(frozen=True)
+class Growth:
+    """From measured layouts to a point, at a size."""
+
+    native: Laws
+    drift: float
+
+    @classmethod
+    def of(cls, model: Model, sites: Sequence[Site], octave: float, at: Shape) -> Growth:
+        """``sites``: of the kind of ``at``."""
+        return cls(native_growth(sites, octave, at), drift(model, sites, octave))
+
+
 def gain(
-    model: Model, near: Sequence[Near], laws: Laws, variant: Variant, place: At
+    model: Model, near: Sequence[Near], growth: Growth, variant: Variant, place: At
 ) -> tuple[float, float] | None:
     """A variant's expected gain over native at a place, as a logarithm, and that less a standard error.
 
     None if nothing is known of it. One standard error, which 84 % exceed: a job tries it before it uses it.
     """
-    modelled = model.seconds(variant, *place) if laws else 0.0
-    found = [(one.weight, model.residual(variant, one.site, place[1])) for one in near]
-    seen = [(weight, residual) for weight, residual in found if residual is not None]
+    modelled = model.seconds(variant, *place) if growth.native else 0.0
+    found = [(one, model.residual(variant, one.site, place[1])) for one in near]
+    seen = [
+        (one.weight, residual + growth.drift * one.distance)
+        for one, residual in found
+        if residual is not None
+    ]
     if not modelled or not seen:
         return None
     total = math.fsum(weight for weight, _ in seen)
     unseen = UNSEEN * (1 - total)
     own = math.log(modelled) + math.fsum(weight * residual for weight, residual in seen) / total
-    mean, spread = expected(laws)
+    mean, spread = expected(growth.native)
     each = model.doubt.get((variant.collective, kind(place[0])), UNTESTED)
     doubt = math.hypot(each * math.sqrt(near[0].distance), spread)
     return mean - own - unseen, mean - own - unseen - doubt
@@ -257,11 +297,11 @@ def at_point(model: Model, collective: str, at: Shape) -> list[MapPoint]:
         total = entry.total_bytes(at[0] * at[1], nbytes)
         call = {**facts, "bytes": nbytes, "total_bytes": total, "commutative": 1}
         applicable = {v.fingerprint for v in made.variants_of(collective) if v.applies(call)}
-        laws = native_growth(sites, octave, at)
+        growth = Growth.of(model, sites, octave, at)
         best = (Variant(collective), 0.0, 0.0)
-        for variant in variants if laws else ():
+        for variant in variants if growth.native else ():
             known = variant.fingerprint in applicable
-            found = gain(model, near, laws, variant, (at, octave)) if known else None
+            found = gain(model, near, growth, variant, (at, octave)) if known else None
             if found and found[1] > margin and found[0] > best[1]:
                 best = (variant, *found)
         ratios = math.exp(best[1]), math.exp(best[2])

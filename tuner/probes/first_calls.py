@@ -1,7 +1,7 @@
 """What the first calls of a program gain on a layout that was not measured, once jobs have learnt there.
 
-Three jobs learn (COLLFORGE_LEARN) from trials at once, and a copy of the database takes in what they found.
-Then programs of a few calls of each collective run in turn: native; with what the map expects, without the
+Three jobs learn (COLLFORGE_LEARN) from trials at once, and a copy of the database takes in what they found. After
+their trials these jobs time what the guard left against PMPI_ calls, in turn. Then programs of a few calls of each collective run in turn: native; with what the map expects, without the
 guard; with the guard, which waits; and with the guard, after the database has learnt. The first calls make the
 connections.
 """
@@ -9,7 +9,6 @@ connections.
 from __future__ import annotations
 
 import argparse
-import math
 import shutil
 import statistics
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.decide import learning
+from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio, ratio
@@ -38,6 +38,9 @@ WORD = 8
 TRIED = 20
 """Calls of a job that learns: more than a trial takes."""
 KINDS = {"expected": "map, no guard", "tried": "map and guard", "tuned": "after learning"}
+HEADINGS = [*KINDS.values(), "guard, after trials"]
+AFTER = 2
+"""Rounds of a job that learns, after its trials."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,13 @@ class Row:
     expected: Ratio
     tried: Ratio
     learnt: Ratio
+    guarded: Ratio
+    """In the jobs that learn, after their trials."""
+
+    @property
+    def speeds(self) -> list[Interval]:
+        """Times as fast as native, in the order of HEADINGS."""
+        return [one.speed for one in (self.expected, self.tried, self.learnt, self.guarded)]
 
 
 @dataclass(frozen=True)
@@ -59,28 +69,25 @@ class Found(Result):
     def table(self) -> Table:
         table = Table(title=self.title)
         table.add_column("times as fast as native")
-        for heading in KINDS.values():
+        for heading in HEADINGS:
             table.add_column(heading, justify="right")
         for row in self.rows:
-            each = (row.expected, row.tried, row.learnt)
-            table.add_row(row.collective, *(f"{1 / one.ratio:.2f}" for one in each))
+            table.add_row(row.collective, *(f"{speed.median:.2f}" for speed in row.speeds))
         table.add_row("geometric mean", *(f"{value:.2f}" for value in self._means()))
         return table
 
     def _means(self) -> list[float]:
-        columns = zip(*((row.expected, row.tried, row.learnt) for row in self.rows))
-        return [
-            math.exp(statistics.fmean(-math.log(one.ratio) for one in column)) for column in columns
-        ]
+        columns = zip(*(row.speeds for row in self.rows))
+        return [statistics.geometric_mean(one.median for one in column) for column in columns]
 
     def remark(self) -> str:
-        expected, _, after = self._means()
+        expected, _, after, _ = self._means()
         return f"after learning: {after / expected:.3f} of the map's speed; learnt: {'; '.join(self.said)}"
 
     def picture(self) -> DotPicture:
         dots = [
-            Dots(heading, {row.collective: getattr(row, name).speed for row in self.rows})
-            for name, heading in zip(("expected", "tried", "learnt"), KINDS.values())
+            Dots(heading, {row.collective: row.speeds[column] for row in self.rows})
+            for column, heading in enumerate(HEADINGS)
         ]
         return DotPicture({"times as fast as native": dots}, self.title, mark=1.0)
 
@@ -111,8 +118,11 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     before = replace(started, database=args.db, cluster=cluster, system=place.system)
     after = replace(before, database=database)
     numbers = nbytes // WORD, 0
+    guarded: dict[str, list[list[tuple[float, float]]]] = {}
     for _ in range(learning.JOBS):
-        after.launch(at, after.overhead, "learning", 1, *numbers, TRIED)
+        times = after.launch(at, after.overhead, "learning", 1, nbytes // WORD, AFTER, TRIED)
+        for name, direct in times["direct"].items():
+            guarded.setdefault(name, []).append(list(zip(direct, times["wrapped"][name])))
         said = take_in(database, place)
     calls: dict[str, dict[str, list[list[tuple[float, float]]]]] = {kind: {} for kind in KINDS}
     for number in range(args.launches):
@@ -127,7 +137,10 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
                 calls[kind].setdefault(name, []).append([(found["native"][name], seconds)])
     made = build.read_manifest()
     rows = [
-        Row(one.name, *(ratio(one.name, calls[kind][one.name]) for kind in KINDS))
+        Row(
+            one.name,
+            *(ratio(one.name, each[one.name]) for each in (*calls.values(), guarded)),
+        )
         for one in made.collectives
         if one.sized == "block" and not one.hybrid
     ]
