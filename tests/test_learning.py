@@ -380,5 +380,9 @@ def test_the_probe_of_first_calls(built: Installation, tmp_path: Path) -> None:
     assert main.main([*words, "--json", str(tmp_path / "json")]) == 0
     rows = json.loads((tmp_path / "json").read_text())["rows"]
     assert {"bcast", "allgather"} <= {row["collective"] for row in rows}
-    assert all(row[kind]["ratio"] > 0 for row in rows for kind in ("expected", "tried", "learnt", "guarded"))
+    assert all(
+        row[kind]["ratio"] > 0
+        for row in rows
+        for kind in ("expected", "tried", "learnt", "guarded")
+    )
     assert (tmp_path / "db").read_bytes() == before

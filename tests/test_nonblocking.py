@@ -31,6 +31,8 @@ LEGAL = (
     "all kinds of requests",
     "many at once",
     "large counts",
+    "an op with room",
+    "short ones",
     "freed early",
 )
 PERSISTENT = ("any order", "beside messages", "freed early", "freed under way", "many")

@@ -10,6 +10,7 @@
  */
 #include <mpi.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 enum { COUNT = 1 << 18, MANY = 12 };
 
 static int rank, size, level;
-static int *from, *to;
+static int *from, *to, *more;
 
 static void fail(const char *what) {
     printf("rank %d: wrong: %s\n", rank, what);
@@ -284,6 +285,68 @@ static void large_counts(MPI_Comm comm) {
 #endif
 }
 
+/* Takes as much stack as numbers. */
+static void add_with_room(void *in, void *inout, int *count, MPI_Datatype *type) {
+    const int *own = in;
+    int *sum = inout, room[*count];
+    (void)type;
+    for (int i = 0; i < *count; i++) {
+        room[i] = own[i] + sum[i];
+    }
+    memcpy(sum, room, sizeof room);
+}
+
+/* The library may call the op of its own collective while a variant waits. */
+static void op_with_room(MPI_Comm comm) {
+    MPI_Request requests[2];
+    MPI_Op op;
+    MPI_Op_create(add_with_room, 1, &op);
+    for (int i = 0; i < 20; i++) {
+        PMPI_Iallreduce(from, to, COUNT, MPI_INT, op, comm, &requests[0]);
+        MPI_Ibcast(rank == 0 ? from : more, COUNT, MPI_INT, 0, comm, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        check_sum(to, COUNT);
+    }
+    MPI_Op_free(&op);
+}
+
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40300000
+static atomic_int polled; /* what MPICH calls when it makes progress */
+static MPIX_Async_poll_function *polls;
+
+static int poll_counted(MPIX_Async_thing thing) {
+    const int found = polls(thing);
+    atomic_fetch_sub(&polled, found == MPIX_ASYNC_DONE);
+    return found;
+}
+
+/* Called by the library instead of MPICH's. */
+int MPIX_Async_start(MPIX_Async_poll_function *poll, void *extra, MPIX_Stream stream) {
+    polls = poll;
+    atomic_fetch_add(&polled, 1);
+    return PMPIX_Async_start(poll_counted, extra, stream);
+}
+
+static void check_polled(void) {
+    check(polled <= 2, "more and more functions are called in progress");
+}
+#else
+static void check_polled(void) {
+}
+#endif
+
+/* Most end in their start, on the root. */
+static void short_ones(MPI_Comm comm) {
+    MPI_Request request;
+    for (int i = 0; i < 200; i++) {
+        int told = rank == 0 ? i : -1;
+        MPI_Ibcast(&told, 1, MPI_INT, 0, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        check(told == i, "a short broadcast");
+        check_polled();
+    }
+}
+
 struct thread {
     MPI_Comm comm;
     MPI_Request request;
@@ -357,6 +420,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     from = malloc(COUNT * sizeof *from);
     to = malloc(COUNT * sizeof *to);
+    more = malloc(COUNT * sizeof *more);
     fill(from, COUNT, rank);
     for (int i = 0; i < 2; i++) {
         MPI_Comm comm = i == 0 ? MPI_COMM_WORLD : duplicate();
@@ -367,6 +431,8 @@ int main(int argc, char **argv) {
         say("all kinds of requests"), all_kinds(comm);
         say("many at once"), many_at_once(comm);
         say("large counts"), large_counts(comm);
+        say("an op with room"), op_with_room(comm);
+        say("short ones"), short_ones(comm);
         if (level == MPI_THREAD_MULTIPLE) {
             say("threads"), in_threads(comm);
         }

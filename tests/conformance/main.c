@@ -221,6 +221,14 @@ static const char *const levels[] = {"single", "funneled", "serialized", "multip
 static const int level_values[] = {MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED,
                                    MPI_THREAD_MULTIPLE};
 
+/* A program that draws collectives until enough are wanted would not end. */
+static const char *known_collective(const char *name) {
+    for (int c = 0; c < ncollectives; c++)
+        if (strcmp(name, collectives[c].name) == 0)
+            return name;
+    die("no collective %s", name);
+}
+
 /* The value of --name=value, or NULL. */
 static const char *value_of(const char *argument, const char *name) {
     const size_t length = strlen(name);
@@ -253,7 +261,7 @@ static int read_options(int argc, char **argv, struct options *options) {
         else if ((value = value_of(argv[i], "--limit")) != NULL)
             limit_seconds = (unsigned)strtoul(value, NULL, 10);
         else if ((value = value_of(argv[i], "--collective")) != NULL)
-            program.only = value;
+            program.only = known_collective(value);
         else if ((value = value_of(argv[i], "--skip")) != NULL)
             program.skip = value;
         else if ((value = value_of(argv[i], "--thread")) != NULL)

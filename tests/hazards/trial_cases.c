@@ -7,6 +7,7 @@
  *   sums    sums of floats and logical reductions in turn
  *   scans   prefix sums
  *   late    a root that is late for each broadcast
+ *   truncates  an error on one rank alone in the last native call of a trial
  *   many    so many calls of bcast and allreduce that a re-test begins
  */
 #include <mpi.h>
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CALLS = 40, MOST = 20000, MANY = 16384 + 24 };
+enum { CALLS = 40, LAST_NATIVE = 11, MOST = 20000, MANY = 16384 + 24 };
 
 static int reports = 0;
 
@@ -105,6 +106,23 @@ static int scans(MPI_Comm comm, int rank) {
     return wrong;
 }
 
+static int truncates(MPI_Comm comm, int rank) {
+    char told[2000];
+    int wrong = 0;
+
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int bytes = 720; bytes < 1500; bytes += bytes / 4) {
+        for (int i = 0; i < CALLS; i++) {
+            const int less = i == LAST_NATIVE && rank == 3; /* a leaf of native's tree */
+            memset(told, rank == 0 ? i : -1, sizeof told);
+            const int err = MPI_Bcast(told, bytes - less, MPI_CHAR, 0, comm);
+            wrong += (err != MPI_SUCCESS) > less;
+            wrong += !less && (told[0] != i || told[bytes - 1] != i);
+        }
+    }
+    return wrong;
+}
+
 static int late(MPI_Comm comm, int rank) {
     const struct timespec pause = {.tv_nsec = 20000000};
     int wrong = 0;
@@ -145,6 +163,7 @@ int main(int argc, char **argv) {
             : strcmp(argv[1], "sums") == 0  ? sums(comm, rank)
             : strcmp(argv[1], "many") == 0  ? many(comm, rank)
             : strcmp(argv[1], "late") == 0  ? late(comm, rank)
+            : strcmp(argv[1], "truncates") == 0 ? truncates(comm, rank)
                                             : scans(comm, rank);
     MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, comm);
     if (rank == 0)

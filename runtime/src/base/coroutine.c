@@ -15,9 +15,10 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* MPI's own calls and the program's ops run on it, too. Pages that are not touched take no
- * memory. */
-enum { STACK = 512 << 10, MOST_KEPT = 16 };
+/* As long as a main thread's usually is: MPI's own calls run on it, and in these the ops of other
+ * collectives of the program. Pages that are not touched take no memory, unless the system counts
+ * them: then a short one has to do. */
+enum { STACK = 8 << 20, SHORT_STACK = 512 << 10, MOST_KEPT = 16 };
 
 struct cf_coroutine {
     ucontext_t own, resumer;
@@ -31,6 +32,7 @@ struct cf_coroutine {
     void *fake, *bottom; /* of the address sanitizer: of this stack, and the resumer's */
     size_t size;
     void *mapped;
+    size_t stack; /* bytes, above a page that is never accessible */
 };
 
 _Atomic int cf_coroutines;
@@ -98,19 +100,25 @@ static struct cf_coroutine *take_kept(void) {
 
 /* The page below the stack is never accessible: a stack that is too small ends in a fault there,
  * and overwrites nothing. */
-static struct cf_coroutine *allocate(void) {
+static bool map_stack(struct cf_coroutine *self, size_t stack) {
     const size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-    struct cf_coroutine *self = calloc(1, sizeof *self);
-    if (self == NULL) {
-        return NULL;
-    }
-    self->mapped = mmap(NULL, guard + STACK, PROT_READ | PROT_WRITE,
+    self->stack = stack;
+    self->mapped = mmap(NULL, guard + stack, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (self->mapped == MAP_FAILED) {
-        free(self);
-        return NULL;
+        return false;
     }
     (void)mprotect(self->mapped, guard, PROT_NONE);
+    (void)madvise(self->mapped, guard + stack, MADV_NOHUGEPAGE); /* else 2 MiB would be touched */
+    return true;
+}
+
+static struct cf_coroutine *allocate(void) {
+    struct cf_coroutine *self = calloc(1, sizeof *self);
+    if (self != NULL && !map_stack(self, STACK) && !map_stack(self, SHORT_STACK)) {
+        free(self);
+        self = NULL;
+    }
     return self;
 }
 
@@ -124,7 +132,7 @@ static void put_away(struct cf_coroutine *self) {
     }
     (void)pthread_mutex_unlock(&kept.mutex);
     if (!keep) {
-        (void)munmap(self->mapped, (size_t)sysconf(_SC_PAGESIZE) + STACK);
+        (void)munmap(self->mapped, (size_t)sysconf(_SC_PAGESIZE) + self->stack);
         free(self);
     }
 }
@@ -135,7 +143,7 @@ static __attribute__((noinline)) bool aim(struct cf_coroutine *self) {
         return false;
     }
     self->own.uc_stack.ss_sp = stack_of(self);
-    self->own.uc_stack.ss_size = STACK;
+    self->own.uc_stack.ss_size = self->stack;
     self->own.uc_link = NULL;
     const uint64_t address = (uintptr_t)self;
     makecontext(&self->own, (void (*)(void))run, 2, (unsigned)(address >> 32), (unsigned)address);
@@ -170,7 +178,7 @@ bool cf_coroutine_resume(struct cf_coroutine *self) {
     set_current(self);
     /* swapcontext sets the mask that it finds there: the thread keeps its own. */
     (void)pthread_sigmask(SIG_SETMASK, NULL, &self->own.uc_sigmask);
-    leave(&fake, stack_of(self), STACK);
+    leave(&fake, stack_of(self), self->stack);
     (void)swapcontext(&self->resumer, &self->own);
     arrive(fake, NULL);
     (void)fake;

@@ -42,10 +42,10 @@ __attribute__((weak)) WRAP(PMPI_Waitall)
 #if MPICH_NUMVERSION >= 40300000
 static int (*advance_one)(void);
 /* clang-format on */
-static int (*is_complete)(MPI_Request);
+static int (*is_complete)(MPI_Request); /* NULL: no hook, and any call may make progress */
 
 static bool has_completed(MPI_Request request) {
-    return request == MPI_REQUEST_NULL || is_complete(request);
+    return is_complete == NULL || request == MPI_REQUEST_NULL || is_complete(request);
 }
 
 static int make_progress(MPIX_Async_thing thing) {

@@ -19,7 +19,7 @@ enum { UNUSED_TAG = 32767 }; /* nothing is received */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct cf_under_way *first, *last;
 static atomic_int count;
-static atomic_bool hooked; /* the MPI library calls advance; changes under the lock */
+static atomic_bool hooked; /* the MPI library calls advance_in_hook; changes under the lock */
 static bool has_hook, has_thread;
 
 /* ---- the requests ---------------------------------------------------------------------------- */
@@ -46,8 +46,9 @@ static int cancel(void *call, int complete) {
     return MPI_SUCCESS;
 }
 
-static void complete_generalized(struct cf_under_way *call) {
+static int complete_generalized(struct cf_under_way *call) {
     (void)PMPI_Grequest_complete(call->request);
+    return MPI_SUCCESS;
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -82,11 +83,12 @@ static void take_out(struct cf_under_way *call, struct cf_under_way *before) {
     (void)atomic_fetch_sub(&count, 1);
 }
 
-/* The number of calls that have ended; -1 if none are left, so that nobody need call again before
- * the next start. */
-static int advance(void) {
+/* The number of calls that have ended; -1 if none are left. in_hook: then it is not called again
+ * before the next start. */
+static int advance_here(bool in_hook) {
     int ended = 0;
-    if (atomic_load(&count) == 0 && !hooked) {
+    int err = MPI_SUCCESS;
+    if (atomic_load(&count) == 0 && !(in_hook && hooked)) {
         return -1;
     }
     if (pthread_mutex_trylock(&mutex) != 0) {
@@ -97,7 +99,8 @@ static int advance(void) {
         struct cf_under_way *const next = call->next;
         if (go_on(call)) {
             take_out(call, before);
-            call->complete(call); /* which may free it, or start it again */
+            const int untold = call->complete(call); /* which may free it, or start it again */
+            err = err == MPI_SUCCESS ? untold : err;
             ended++;
         } else {
             before = call;
@@ -105,9 +108,20 @@ static int advance(void) {
         call = next;
     }
     const bool idle = first == NULL;
-    hooked = hooked && !idle;
+    hooked = hooked && !(in_hook && idle);
     (void)pthread_mutex_unlock(&mutex);
+    if (err != MPI_SUCCESS) { /* not before: a handler of the program may call MPI */
+        (void)PMPI_Comm_call_errhandler(MPI_COMM_SELF, err);
+    }
     return idle ? -1 : ended;
+}
+
+static int advance(void) {
+    return advance_here(false);
+}
+
+static int advance_in_hook(void) {
+    return advance_here(true);
 }
 
 /* A thread is in a set-up: what MPI calls meanwhile may make communicators, too. */
@@ -223,7 +237,7 @@ void cf_under_way_queue(struct cf_under_way *call) {
     (void)atomic_fetch_add(&count, 1);
     if (has_hook && !hooked) {
         hooked = true; /* before: advance may be called in another thread at once */
-        hooked = cf_library.call_in_progress(advance);
+        hooked = cf_library.call_in_progress(advance_in_hook);
     }
     (void)pthread_mutex_unlock(&mutex);
     cf_progress_thread_wake();
@@ -234,11 +248,7 @@ void cf_under_way_queue(struct cf_under_way *call) {
 }
 
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
-    const int err = PMPI_Grequest_start(query, free_call, cancel, call, request);
-    if (err != MPI_SUCCESS) {
-        call->free(call);
-        return err;
-    }
+    CF_TRY(PMPI_Grequest_start(query, free_call, cancel, call, request));
     call->complete = complete_generalized;
     call->request = *request;
     cf_under_way_queue(call);

@@ -15,9 +15,10 @@
 
 /* A call that has started. Its maker embeds it. */
 struct cf_under_way {
-    int (*run)(struct cf_under_way *);       /* in the coroutine; returns an MPI error class */
-    void (*complete)(struct cf_under_way *); /* completes its request */
-    void (*free)(struct cf_under_way *);     /* of a generalized request */
+    int (*run)(struct cf_under_way *); /* in the coroutine; returns an MPI error class */
+    int (*complete)(
+        struct cf_under_way *);          /* completes its request; returns what that cannot tell */
+    void (*free)(struct cf_under_way *); /* of a generalized request */
     struct cf_state *state;
     int err;
     MPI_Request request;
@@ -36,7 +37,7 @@ void cf_under_way_set_up(MPI_Comm comm);
 /* Starts a call, which has its request. */
 void cf_under_way_queue(struct cf_under_way *call);
 /* Starts a call, and sets *request to a generalized one, which the program may wait for as for any
- * other. Returns an MPI error class; call->free has been called then. */
+ * other; call->free is called with it. Returns an MPI error class, and then nothing is started. */
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request);
 
 /* Before MPI's own MPI_Finalize: waits for all calls, and ends the thread, because inside of it

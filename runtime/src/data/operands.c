@@ -1,6 +1,7 @@
 /* See operands.h. */
 #include "data/operands.h"
 
+#include "base/coroutine.h"
 #include "data/block_sizes.h"
 #include "data/facts.h"
 #include "data/sizes.h"
@@ -222,7 +223,10 @@ static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
 CF_APART static int begin_reduction(struct cf_operands *operands, const struct cf_roles *roles,
                                     const struct cf_args *args, struct cf_comm *comm) {
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
-    const bool known = args->op == comm->legal_op && args->recvtype == comm->legal_type;
+    /* A start has checked the op, which is predefined. Here, in a coroutine, the library's lock may
+     * be held, which cf_op_check takes in another order. */
+    const bool known =
+        (args->op == comm->legal_op && args->recvtype == comm->legal_type) || !cf_may_block();
     int commutes = true;
 
     if (!known) {

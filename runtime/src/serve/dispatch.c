@@ -335,8 +335,9 @@ static inline int end_call(const struct cf_call *call, bool served) {
     return cf_guard_end(call);
 }
 
-int cf_end_call(const struct cf_call *call) {
-    return end_call(call, false);
+int cf_end_call(int err, const struct cf_call *call) {
+    const int ended = end_call(call, false);
+    return err == MPI_SUCCESS ? ended : err;
 }
 
 CF_APART static int end_served(const struct cf_call *call) {

@@ -39,13 +39,13 @@ static inline void cf_sized(int collective, const struct cf_args *args,
     }
 }
 
-/* Ends a call that native has served and that is observed or on trial, after its success. Returns
- * an error of a decision. */
-int cf_end_call(const struct cf_call *call);
+/* Ends a call that native has served and that is observed or on trial. Passes native's error on, or
+ * returns that of a decision. */
+int cf_end_call(int err, const struct cf_call *call);
 /* After a call for which a choice was looked up and that native has served. Passes its result on.
  */
 static inline int cf_ended(int err, const struct cf_call *call) {
-    return err == MPI_SUCCESS && cf_runtime.awaits_ends ? cf_end_call(call) : err;
+    return cf_runtime.awaits_ends ? cf_end_call(err, call) : err;
 }
 
 /*

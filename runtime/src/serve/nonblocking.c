@@ -67,7 +67,12 @@ static int begin(struct cf_state *state, const struct cf_choice *choice,
     kept->found = *found;
     kept->call.run = run;
     kept->call.free = release;
-    return cf_under_way_start(&kept->call, request);
+    const int err = cf_under_way_start(&kept->call, request);
+    if (err != MPI_SUCCESS) {
+        cf_kept_free_types(kept);
+        cf_kept_free(kept);
+    }
+    return err;
 }
 
 static int start(struct cf_state *state, const struct cf_starting *what, MPI_Request *request) {

@@ -28,16 +28,16 @@ static struct persistent *find(MPI_Request request) {
 }
 
 static int run(struct cf_under_way *call) {
-    struct cf_kept *kept = (struct cf_kept *)call;
-    const int err = cf_kept_run(kept);
-    return err == MPI_SUCCESS ? err : cf_raise(MPI_COMM_SELF, err);
+    return cf_kept_run((struct cf_kept *)call);
 }
 
 /* Its receive is there, so this does not wait. Not over a communicator of one process: MPICH 4.0.2
  * loses messages there between two threads. */
-static void complete(struct cf_under_way *call) {
+static int complete(struct cf_under_way *call) {
     const struct cf_comm *comm = &call->state->comm;
+    const int err = call->err; /* before another thread starts it again */
     (void)PMPI_Send(NULL, 0, MPI_BYTE, comm->layout.rank, TAG, comm->handle);
+    return err;
 }
 
 /* Frees one that MPI's own functions have no request of any more, or not yet. */
