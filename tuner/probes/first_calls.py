@@ -1,9 +1,9 @@
 """What the first calls of a program gain on a layout that was not measured, once jobs have learnt there.
 
-Three jobs learn (COLLFORGE_LEARN) from trials at once, and a copy of the database takes in what they found. After
-their trials these jobs time what the guard left against PMPI_ calls, in turn. Then programs of a few calls of each collective run in turn: native; with what the map expects, without the
-guard; with the guard, which waits; and with the guard, after the database has learnt. The first calls make the
-connections.
+Three jobs learn (COLLFORGE_LEARN) from trials at once, and a copy of the database takes in what they found.
+After their trials these jobs time what the guard left against PMPI_ calls, in turn. Then programs of a few
+calls of each collective run in turn: native; with what the map expects, without the guard; with the guard,
+which waits; and with the guard, after the database has learnt. The first calls make the connections.
 """
 
 from __future__ import annotations
