@@ -178,6 +178,22 @@ def test_what_makes_all_times_longer_is_no_gain(made: Manifest) -> None:
         assert (0.85 if row.bytes >= 65536 else 0.5) < row.ratio / alone < 1.1
 
 
+@pytest.mark.parametrize("noise", [0.05, -0.05])
+def test_noise_between_close_layouts_is_no_trend(made: Manifest, noise: float) -> None:
+    ratios = []
+    for each in (0.0, noise):
+        model = extrapolation.fit(sources(made, (TREE,), ((8, 4), (9, 4)), slow, each))
+        sites = model.sources.sites["bcast"]
+        variant = variant_of(made, "bcast", TREE)
+        growth = extrapolation.Growth.of(model, sites, 20.0, (512, 4))
+        found = extrapolation.gain(
+            model, layout_map.nearest(sites, 512, 4), growth, variant, ((512, 4), 20.0)
+        )
+        assert found is not None
+        ratios.append(math.exp(found[0]))
+    assert 0.4 < ratios[1] / ratios[0] < 2.5
+
+
 def test_what_the_library_runs_between_nodes_is_not_extrapolated(made: Manifest) -> None:
     native = "full_lane[lane_algorithm=native]"
     (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]

@@ -35,7 +35,7 @@ LEGAL = (
     "short ones",
     "freed early",
 )
-PERSISTENT = ("any order", "beside messages", "freed early", "freed under way", "many")
+PERSISTENT = ("any order", "beside messages", "freed early", "freed under way", "errors", "many")
 
 
 def compile_legal(mpicc: str, folder: Path, way: str) -> str:

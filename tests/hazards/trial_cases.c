@@ -7,7 +7,8 @@
  *   sums    sums of floats and logical reductions in turn
  *   scans   prefix sums
  *   late    a root that is late for each broadcast
- *   truncates  an error on one rank alone in the last native call of a trial
+ *   truncates  an error on one rank alone before each decision of a trial: calls 1 and 5 are the variant's,
+ *              call 11 is native's
  *   many    so many calls of bcast and allreduce that a re-test begins
  */
 #include <mpi.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CALLS = 40, LAST_NATIVE = 11, MOST = 20000, MANY = 16384 + 24 };
+enum { CALLS = 40, MOST = 20000, MANY = 16384 + 24 };
 
 static int reports = 0;
 
@@ -107,17 +108,20 @@ static int scans(MPI_Comm comm, int rank) {
 }
 
 static int truncates(MPI_Comm comm, int rank) {
-    char told[2000];
+    char told[2000], all[8000];
     int wrong = 0;
 
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    for (int bytes = 720; bytes < 1500; bytes += bytes / 4) {
+    const int ends[] = {1, 5, 11};
+    for (int bytes = 720, turn = 0; bytes < 1500; bytes += bytes / 4, turn++) {
         for (int i = 0; i < CALLS; i++) {
-            const int less = i == LAST_NATIVE && rank == 3; /* a leaf of native's tree */
-            memset(told, rank == 0 ? i : -1, sizeof told);
-            const int err = MPI_Bcast(told, bytes - less, MPI_CHAR, 0, comm);
+            const int less = i == ends[turn % 3] && rank == 3;
+            for (int to = 0; to < 4; to++)
+                memset(all + to * bytes, i + to, (size_t)bytes);
+            const int err =
+                MPI_Scatter(all, bytes, MPI_CHAR, told, bytes - less, MPI_CHAR, 0, comm);
             wrong += (err != MPI_SUCCESS) > less;
-            wrong += !less && (told[0] != i || told[bytes - 1] != i);
+            wrong += !less && (told[0] != i + rank || told[bytes - 1] != i + rank);
         }
     }
     return wrong;

@@ -35,7 +35,6 @@ from collforge.tuner.decide.layout_map import (
     Sources,
     at_size,
     block_bytes,
-    distance,
     is_around,
     kind,
     nearest,
@@ -55,6 +54,8 @@ UNTESTED = 0.15
 """The same where no measured layout follows from a smaller one of its kind."""
 NOISE = 0.1
 """Of a time of native, as a logarithm, when laws of growth are compared."""
+STEADY = 0.1
+"""Doublings, squared, without a drift: they count with those measured, as close layouts differ by noise."""
 STAY, STILL = ("calls", "lane_messages"), 0.05
 """Terms that do not grow with the nodes, and a small penalty: where rounds tell the same times, rounds do."""
 
@@ -222,13 +223,18 @@ def native_seconds(site: Site, octave: float) -> float:
 # ---- a point ----
 
 
+def doublings(one: Site, at: Shape) -> float:
+    """Of the ranks, from a measured layout to a point; negative if that has fewer."""
+    return math.log2(at[0] * at[1] / one.layout.size)
+
+
 def drift(model: Model, sites: Sequence[Site], octave: float) -> float:
-    """By how much variants' times outgrow the model at a doubling, as a logarithm: of a typical variant.
+    """By how much variants' times outgrow the model at a doubling of the ranks, as a logarithm, typically.
 
     The laws of native have it in them, so the times of variants must: ranks that share cores, for example,
-    make every round longer. 0 where one layout was measured.
+    make every round longer. Least squares over pairs of measured layouts; 0 where one was measured.
     """
-    found = []
+    rise, run = 0.0, STEADY
     for small, large in itertools.permutations(sites, 2):
         pairs = [
             (model.residual(variant, small, octave), model.residual(variant, large, octave))
@@ -237,8 +243,10 @@ def drift(model: Model, sites: Sequence[Site], octave: float) -> float:
         ]
         known = [b - a for a, b in pairs if a is not None and b is not None]
         if known:
-            found.append(statistics.median(known) / distance(small.shape, large.shape))
-    return statistics.fmean(found) if found else 0.0
+            far = doublings(small, large.shape)
+            rise += far * statistics.median(known)
+            run += far**2
+    return rise / run
 
 
 @dataclass(frozen=True)
@@ -264,7 +272,7 @@ def gain(
     modelled = model.seconds(variant, *place) if growth.native else 0.0
     found = [(one, model.residual(variant, one.site, place[1])) for one in near]
     seen = [
-        (one.weight, residual + growth.drift * one.distance)
+        (one.weight, residual + growth.drift * doublings(one.site, place[0]))
         for one, residual in found
         if residual is not None
     ]

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -15,10 +16,9 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-/* As long as a main thread's usually is: MPI's own calls run on it, and in these the ops of other
- * collectives of the program. Pages that are not touched take no memory, unless the system counts
- * them: then a short one has to do. */
-enum { STACK = 8 << 20, SHORT_STACK = 512 << 10, MOST_KEPT = 16 };
+/* Pages that are not touched take no memory. Short stacks where many are in use, or where a limit
+ * counts addresses. */
+enum { SHORT_STACK = 512 << 10, MOST_KEPT = 16 };
 
 struct cf_coroutine {
     ucontext_t own, resumer;
@@ -113,9 +113,15 @@ static bool map_stack(struct cf_coroutine *self, size_t stack) {
     return true;
 }
 
+static bool addresses_are_limited(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 static struct cf_coroutine *allocate(void) {
+    const bool longer = cf_coroutines < MOST_KEPT && !addresses_are_limited();
     struct cf_coroutine *self = calloc(1, sizeof *self);
-    if (self != NULL && !map_stack(self, STACK) && !map_stack(self, SHORT_STACK)) {
+    if (self != NULL && !(longer && map_stack(self, CF_STACK)) && !map_stack(self, SHORT_STACK)) {
         free(self);
         self = NULL;
     }

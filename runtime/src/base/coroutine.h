@@ -14,6 +14,10 @@
 
 struct cf_coroutine;
 
+/* Bytes of stack, also of the thread for progress: MPI's own calls run there, and in these the ops
+ * of other collectives of the program. */
+enum { CF_STACK = 8 << 20 };
+
 /* Makes one for body(what), which cf_coroutine_resume begins. NULL when out of memory. */
 struct cf_coroutine *cf_coroutine_make(void (*body)(void *what), void *what);
 /* Runs it until it waits or ends, unless what it waits for has not come. True at its end, when it

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/coroutine.h"
 #include "base/environment.h"
 #include "base/log.h"
 
@@ -104,6 +105,7 @@ bool cf_progress_thread_begin(bool (*poll)(void), bool alone) {
     if (sem_init(&self.wakes, 0, 0) != 0 || pthread_attr_init(&attributes) != 0) {
         return false;
     }
+    (void)pthread_attr_setstacksize(&attributes, CF_STACK);
     if (colon != NULL) {
         (void)pthread_attr_setaffinity_np(&attributes, sizeof core, &core);
     }

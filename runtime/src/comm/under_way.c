@@ -46,9 +46,8 @@ static int cancel(void *call, int complete) {
     return MPI_SUCCESS;
 }
 
-static int complete_generalized(struct cf_under_way *call) {
+static void complete_generalized(struct cf_under_way *call) {
     (void)PMPI_Grequest_complete(call->request);
-    return MPI_SUCCESS;
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -87,7 +86,6 @@ static void take_out(struct cf_under_way *call, struct cf_under_way *before) {
  * before the next start. */
 static int advance_here(bool in_hook) {
     int ended = 0;
-    int err = MPI_SUCCESS;
     if (atomic_load(&count) == 0 && !(in_hook && hooked)) {
         return -1;
     }
@@ -99,8 +97,7 @@ static int advance_here(bool in_hook) {
         struct cf_under_way *const next = call->next;
         if (go_on(call)) {
             take_out(call, before);
-            const int untold = call->complete(call); /* which may free it, or start it again */
-            err = err == MPI_SUCCESS ? untold : err;
+            call->complete(call); /* which may free it, or start it again */
             ended++;
         } else {
             before = call;
@@ -110,9 +107,6 @@ static int advance_here(bool in_hook) {
     const bool idle = first == NULL;
     hooked = hooked && !(in_hook && idle);
     (void)pthread_mutex_unlock(&mutex);
-    if (err != MPI_SUCCESS) { /* not before: a handler of the program may call MPI */
-        (void)PMPI_Comm_call_errhandler(MPI_COMM_SELF, err);
-    }
     return idle ? -1 : ended;
 }
 

@@ -15,10 +15,9 @@
 
 /* A call that has started. Its maker embeds it. */
 struct cf_under_way {
-    int (*run)(struct cf_under_way *); /* in the coroutine; returns an MPI error class */
-    int (*complete)(
-        struct cf_under_way *);          /* completes its request; returns what that cannot tell */
-    void (*free)(struct cf_under_way *); /* of a generalized request */
+    int (*run)(struct cf_under_way *);       /* in the coroutine; returns an MPI error class */
+    void (*complete)(struct cf_under_way *); /* completes its request */
+    void (*free)(struct cf_under_way *);     /* of a generalized request */
     struct cf_state *state;
     int err;
     MPI_Request request;

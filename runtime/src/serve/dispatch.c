@@ -372,7 +372,11 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     if (err == MPI_SUCCESS) {
         return cf_runtime.awaits_ends ? end_served(call) : err;
     }
-    return err == CF_DECLINED ? err : cf_raise(args->comm, err);
+    if (err == CF_DECLINED) {
+        return err;
+    }
+    err = cf_raise(args->comm, err); /* first: the program may want the job to end here */
+    return cf_runtime.awaits_ends ? cf_end_call(err, call) : err;
 }
 
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,

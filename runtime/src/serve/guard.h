@@ -59,7 +59,7 @@ int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_
  * native is, MPI_ERR_NO_MEM. */
 int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
                    bool again, struct cf_call *call);
-/* Ends a call, if it is on trial, also one that native has reported an error of: the other ranks
+/* Ends a call, if it is on trial, also one with an error that has been reported: the other ranks
  * may have none. Collective where a decision is due. Returns an error of the decision, which the
  * MPI library has reported. */
 int cf_guard_end(const struct cf_call *call);

@@ -1,7 +1,8 @@
 /*
  * Persistent collectives by variants. Each has a communicator of its own (comm/companions.h), and
  * its request is a persistent receive of a message that the process sends itself at the end:
- * MPI_Start refuses generalized requests.
+ * MPI_Start refuses generalized requests. After an error the message is too long for the receive:
+ * MPI_ERR_TRUNCATE is what whoever completes the request is told.
  */
 #include <stdlib.h>
 
@@ -33,11 +34,11 @@ static int run(struct cf_under_way *call) {
 
 /* Its receive is there, so this does not wait. Not over a communicator of one process: MPICH 4.0.2
  * loses messages there between two threads. */
-static int complete(struct cf_under_way *call) {
+static void complete(struct cf_under_way *call) {
     const struct cf_comm *comm = &call->state->comm;
-    const int err = call->err; /* before another thread starts it again */
-    (void)PMPI_Send(NULL, 0, MPI_BYTE, comm->layout.rank, TAG, comm->handle);
-    return err;
+    const char excess = 0;
+    (void)PMPI_Send(&excess, call->err != MPI_SUCCESS, MPI_BYTE, comm->layout.rank, TAG,
+                    comm->handle);
 }
 
 /* Frees one that MPI's own functions have no request of any more, or not yet. */
@@ -50,10 +51,20 @@ static void discard(struct persistent *one) {
     free(one);
 }
 
+/* Errors of a companion's request are the program's. */
+static int lend_handler(MPI_Comm from, MPI_Comm to) {
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    CF_TRY(PMPI_Comm_get_errhandler(from, &handler));
+    const int err = PMPI_Comm_set_errhandler(to, handler);
+    (void)PMPI_Errhandler_free(&handler);
+    return err;
+}
+
 /* Local. Returns an MPI error class. */
 static int make(struct cf_state *state, const struct cf_choice *choice,
                 const struct cf_starting *what, struct persistent *one, MPI_Request *request) {
     CF_TRY(cf_kept_make(state, choice, what, &one->kept));
+    CF_TRY(lend_handler(what->args->comm, state->comm.handle));
     one->kept->args.comm = state->comm.handle;
     one->kept->call.run = run;
     one->kept->call.complete = complete;
