@@ -311,6 +311,7 @@ static void op_with_room(MPI_Comm comm) {
 }
 
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40300000
+enum { SHORT = 1000 };
 static atomic_int polled; /* what MPICH calls when it makes progress */
 static MPIX_Async_poll_function *polls;
 
@@ -331,6 +332,7 @@ static void check_polled(void) {
     check(polled <= 2, "more and more functions are called in progress");
 }
 #else
+enum { SHORT = 50 };
 static void check_polled(void) {
 }
 #endif
@@ -338,7 +340,7 @@ static void check_polled(void) {
 /* Most end in their start, on the root. */
 static void short_ones(MPI_Comm comm) {
     MPI_Request request;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < SHORT; i++) {
         int told = rank == 0 ? i : -1;
         MPI_Ibcast(&told, 1, MPI_INT, 0, comm, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
