@@ -196,8 +196,7 @@ static void errors(MPI_Comm world) {
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN); /* where Open MPI 4 reports them */
     const int expected =
         MPI_Scatter(from, 5000, MPI_CHAR, to, count, MPI_CHAR, 0, comm) != MPI_SUCCESS;
-    INIT(Scatter)
-    (from, 5000, MPI_CHAR, to, count, MPI_CHAR, 0, comm, MPI_INFO_NULL, &requests[0]);
+    INIT(Scatter)(from, 5000, MPI_CHAR, to, count, MPI_CHAR, 0, comm, MPI_INFO_NULL, &requests[0]);
     INIT(Barrier)(comm, MPI_INFO_NULL, &requests[1]);
     MPI_Startall(2, requests);
     const int told = MPI_Wait(&requests[0], MPI_STATUS_IGNORE) != MPI_SUCCESS;

@@ -235,15 +235,14 @@ def drift(model: Model, sites: Sequence[Site], octave: float) -> float:
     make every round longer. Least squares over pairs of measured layouts; 0 where one was measured.
     """
     rise, run = 0.0, STEADY
-    for small, large in itertools.permutations(sites, 2):
+    for one, other in itertools.combinations(sites, 2):
         pairs = [
-            (model.residual(variant, small, octave), model.residual(variant, large, octave))
-            for variant in small.curves.keys() & large.curves.keys()
-            if small.layout.size < large.layout.size
+            (model.residual(variant, one, octave), model.residual(variant, other, octave))
+            for variant in one.curves.keys() & other.curves.keys()
         ]
         known = [b - a for a, b in pairs if a is not None and b is not None]
         if known:
-            far = doublings(small, large.shape)
+            far = doublings(one, other.shape)
             rise += far * statistics.median(known)
             run += far**2
     return rise / run

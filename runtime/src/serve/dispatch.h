@@ -39,8 +39,8 @@ static inline void cf_sized(int collective, const struct cf_args *args,
     }
 }
 
-/* Ends a call that native has served and that is observed or on trial. Passes native's error on, or
- * returns that of a decision. */
+/* Ends a call that is observed or on trial, and that native has served or that has failed. Passes
+ * its error on, or returns that of a decision. */
 int cf_end_call(int err, const struct cf_call *call);
 /* After a call for which a choice was looked up and that native has served. Passes its result on.
  */

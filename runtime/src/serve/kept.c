@@ -65,6 +65,11 @@ void cf_kept_free(struct cf_kept *self) {
     free(self);
 }
 
+void cf_kept_discard(struct cf_kept *self) {
+    cf_kept_free_types(self);
+    cf_kept_free(self);
+}
+
 /* Not MPI_Type_dup, which calls back the program for each attribute of the type, and so does its
  * freeing. Returns an MPI error class. */
 static int keep_type(MPI_Datatype *type, MPI_Datatype *own) {
@@ -177,8 +182,7 @@ int cf_kept_make(struct cf_state *state, const struct cf_choice *choice,
     err = err == MPI_SUCCESS ? keep_types(self, what->collective, layout)
                              : cf_raise(what->args->comm, err);
     if (err != MPI_SUCCESS) {
-        cf_kept_free_types(self);
-        cf_kept_free(self);
+        cf_kept_discard(self);
         *out = NULL;
     }
     return err;

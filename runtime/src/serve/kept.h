@@ -37,5 +37,7 @@ int cf_kept_run(struct cf_kept *kept);
 void cf_kept_free_types(struct cf_kept *kept);
 /* After that. Does not. */
 void cf_kept_free(struct cf_kept *kept);
+/* Both, of one that is not under way. */
+void cf_kept_discard(struct cf_kept *kept);
 
 #endif

@@ -69,8 +69,7 @@ static int begin(struct cf_state *state, const struct cf_choice *choice,
     kept->call.free = release;
     const int err = cf_under_way_start(&kept->call, request);
     if (err != MPI_SUCCESS) {
-        cf_kept_free_types(kept);
-        cf_kept_free(kept);
+        cf_kept_discard(kept);
     }
     return err;
 }

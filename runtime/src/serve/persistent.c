@@ -44,8 +44,7 @@ static void complete(struct cf_under_way *call) {
 /* Frees one that MPI's own functions have no request of any more, or not yet. */
 static void discard(struct persistent *one) {
     if (one->kept != NULL) {
-        cf_kept_free_types(one->kept);
-        cf_kept_free(one->kept);
+        cf_kept_discard(one->kept);
     }
     cf_companion_give(one->companions, one->taken);
     free(one);
