@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -44,4 +45,5 @@ class MpiLibrary:
 
 def short_version(first_line: str) -> str:
     """The same, of the first line of a version."""
-    return " ".join(first_line.split(",", 1)[0].replace("Version:", "").split())
+    named = re.split(r",|\. Copyright", first_line, maxsplit=1)[0]
+    return " ".join(named.replace("Version:", "").split())

@@ -18,12 +18,14 @@ from .predicates import Expression, parse
 
 PLACES = ("nodes", "ranks", "lanes")
 """What the size of a buffer may depend on: nodes, ranks of each, lanes in use."""
-RANKS = ("p", "doublings", "levels", "radix", "odd")
+RANKS = ("p", "doublings", "radix", "levels", "top", "children", "exchanges", "met", "odd")
 NAMES = (*RANKS, "read", "written", "segments", "part_segments", "window")
 """The names in the cost of a step among p ranks.
 
 ``doublings``: the logarithm of p to base 2, rounded up; ``levels``: to base ``radix``, the parameter (2 without
-it). ``odd``: 1 if p is no power of that. ``read``, ``written``: the most bytes of a rank. ``segments``: the
+it); ``top``: the radix to the power of levels - 1. ``children``: of the root of a radix-nomial tree (lane.h).
+Recursive multiplying has ``exchanges``, in which a rank has ``met`` others; ``odd``: 1 if ranks are left over.
+``read``, ``written``: the most bytes of a rank. ``segments``: the
 number in the larger of the two, ``part_segments`` in the p-th part of it; ``window``: how many are under
 way at once.
 """
@@ -87,12 +89,19 @@ def among(
     whole = np.maximum(read, written)
     cut = segment or math.inf
     levels = sum((p > float(radix) ** n for n in range(25)), 0 * p)
+    top = float(radix) ** np.maximum(levels - 1, 0)
+    power = np.where(p == top * radix, p, top)  # of the radix, up to p
+    last = p // power
     return {
         "p": p,
         "doublings": sum((p > 2**n for n in range(25)), 0 * p),
-        "levels": levels,
         "radix": radix,
-        "odd": (p != radix**levels) * 1,
+        "levels": levels,
+        "top": top,
+        "children": (levels - 1) * (radix - 1) + np.ceil(p / top) - 1,
+        "exchanges": np.where(power > top, levels, levels - 1 + (last > 1)),
+        "met": np.where(power > top, levels, levels - 1) * (radix - 1) + last - 1,
+        "odd": (power * last != p) * 1,
         "read": read,
         "written": written,
         "segments": np.maximum(1, np.ceil(whole / cut)),
@@ -133,7 +142,7 @@ def count(
     total["calls"] = total["calls"] + 1
     phase = "shared" if point.get("node_phase") == "shared" else "node"
     scans = point.get("node_scan") == "lane"
-    radix, segment = int(point.get("radix", 2)), int(point.get("segment_bytes", 0))
+    radix, segment = int(point.get("radix", 0)) or 2, int(point.get("segment_bytes", 0))
     window = int(point.get("window", 0)) or 8
     for step in steps:
         read, written = (

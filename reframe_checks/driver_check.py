@@ -5,7 +5,8 @@ called NAME, where `collforge build --mpi NAME` works. A partition may have the 
 
 - ``layout``: the default layout of checks on the partition, e.g. '8x16';
 - ``places_ranks``: True where the launcher has an attribute ``layout``, for unequal nodes and cyclic ranks;
-- ``pretend_nodes``: True where all ranks are on one machine and pretend to be on several nodes.
+- ``pretend_nodes``: True where all ranks are on one machine and pretend to be on several nodes;
+- ``one_process``: True where the launcher loads the program itself, once for all ranks.
 """
 
 from __future__ import annotations

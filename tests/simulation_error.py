@@ -1,9 +1,9 @@
 """Whether a simulation is right: the emulated cluster against its own simulation (docs/scale.md).
 
-    python tests/simulation_error.py build/collforge.db
+    python tests/simulation_error.py build/collforge.db [LAYOUT]
 
-compares every variant that `make tune` measured on 4x2 with Open MPI, from 16 KiB on, with the same cases in
-`--system simulated-emulated`.
+compares every variant that was measured on this layout (4x2, as by `make tune`) with Open MPI, from 16 KiB on, with
+the same cases in `--system simulated-emulated`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Ratios = dict[str, dict[str, float]]
 """Problem -> variant -> native's time / its time."""
 
 
-def measured(database: Path) -> Ratios:
+def measured(database: Path, layout: str) -> Ratios:
     """Ratios on the emulated cluster."""
     with Store(database, create=False) as store:
         (place,) = (
             one
             for one in store.places()
-            if (one.system, one.mpi, one.layout) == ("emulated", "openmpi", "4x2")
+            if (one.system, one.mpi, one.layout) == ("emulated", "openmpi", layout)
         )
         history = by_problem(store.measurements(place))
     entries = {(one.collective, one.family): one for one in build.read_manifest().variants}
@@ -52,16 +52,16 @@ def measured(database: Path) -> Ratios:
     return found
 
 
-def simulated(real: Ratios) -> Ratios:
+def simulated(real: Ratios, layout: str) -> Ratios:
     """Ratios of the same variants in the simulation."""
     cases = [str(parse(problem).by(name)) for problem, names in real.items() for name in names]
-    rows = bench("4x2", *cases, system="simulated-emulated")["rows"]
+    rows = bench(layout, *cases, system="simulated-emulated")["rows"]
     return {row["problem"]: row["variants"] for row in rows}
 
 
-def main(database: Path) -> None:
-    real = measured(database)
-    model = simulated(real)
+def main(database: Path, layout: str = "4x2") -> None:
+    real = measured(database, layout)
+    model = simulated(real, layout)
     pairs = defaultdict(list)
     chosen = []
     for problem, ratios in real.items():
@@ -84,4 +84,4 @@ def main(database: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -16,7 +16,7 @@ INT = 4
 
 def kept(on_node: int, on_lane: int, targets: int) -> int:
     """Bytes of a carrier of so many ranks on its lane, of which so many are on its node."""
-    return INT * (4 * RANKS + on_node * on_lane + targets * RANKS + 8 * on_node)
+    return INT * (6 * RANKS + on_node * on_lane + targets * RANKS + 8 * on_node)
 
 
 def test_no_rank_has_the_sizes_of_all_pairs(tmp_path: Path) -> None:
@@ -39,4 +39,4 @@ def test_no_rank_has_the_sizes_of_all_pairs(tmp_path: Path) -> None:
         one_lane, many_lanes = zip(*node)
         n = len(node)
         assert one_lane == (kept(n, RANKS, n), *[kept(n, 0, 0)] * (n - 1))
-        assert sum(many_lanes) == sum(one_lane) and max(many_lanes) < 12 * INT * RANKS
+        assert sum(many_lanes) == sum(one_lane) and max(many_lanes) < 14 * INT * RANKS

@@ -105,7 +105,7 @@ class Measured:
     """What one MPI library gave."""
 
     mpi: str
-    """Name and version."""
+    """Name and version; of a simulation, which rules of which library it has."""
     flavor: str
     rows: Sequence[Row]
 
@@ -195,8 +195,10 @@ def _measure(
         path = folder / f"{'-'.join(filter(None, [library.name, layout.replace(',', '-')]))}.json"
         found += rows.read(_run(library, words, path, args.again), layout)
     lone = measuring.lone_rail(args, library) if figure.rails else ""
-    found = [replace(row, doubt=row.doubt or lone) for row in found]
-    return Measured(library.short_version, simgrid.stands_for(library), found)
+    simulated = library.name in simgrid.RULES
+    found = [replace(row, doubt=row.doubt or lone, exact=simulated) for row in found]
+    name = library.name if simulated else library.short_version
+    return Measured(name, simgrid.stands_for(library), found)
 
 
 def _largest(args: argparse.Namespace) -> str | None:
@@ -225,7 +227,7 @@ def layouts(figure: Figure, largest: str | None) -> list[str]:
     if not most.regular:
         raise CollforgeError(f"--layout {largest}: name nodes and ranks, such as 8x16")
     last = from_name(wanted[-1].split(",")[-1])
-    if len(wanted) == 1 and "," not in wanted[0] and last.nodes > 2:
+    if len(wanted) == 1 and "," not in wanted[0] and (figure.all_nodes or last.nodes > 2):
         return [_fit(last, most.nodes, most)]
     fitted = [
         ",".join(dict.fromkeys(_fit(at, at.nodes, most) for at in map(from_name, each.split(","))))

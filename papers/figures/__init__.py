@@ -67,6 +67,8 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shows: str
     layout: str = ""
     """Of the emulated cluster, unless --layout gives another; empty: the command takes none."""
+    all_nodes: bool = False
+    """Whether a site measures it on all its nodes, although the layout has but two."""
     over: tuple[str, ...] = ()
     """The layouts of the figure's axis, by their nodes; empty: all is measured on one layout."""
     words: tuple[str, ...] = ()

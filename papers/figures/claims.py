@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Optional
 
 import msgspec
@@ -154,7 +154,9 @@ def _growth(group: Sequence[Value], along: str) -> Value:
     first, last = group[0], group[-1]
     if first.row.keys.get(along) == last.row.keys.get(along):
         return Value(last.row, [], True, f"only one place of {along} was measured")
-    end, begin = (Row(one.row.keys, {"": one.samples}, one.doubt) for one in (last, first))
+    end, begin = (
+        replace(one.row, quantities={"": one.samples}, doubt=one.doubt) for one in (last, first)
+    )
     return values.ratio(end, begin, "")
 
 
@@ -178,7 +180,7 @@ class _Test:
         """The value's interval, or why there is none."""
         if one.doubt or not one.samples:
             return None, one.doubt or "nothing was measured"
-        if len(one.samples) < LEAST_LAUNCHES:
+        if len(one.samples) < LEAST_LAUNCHES and not one.row.exact:
             number = len(one.samples)
             return None, f"{number} launch{'es' if number > 1 else ''}, {LEAST_LAUNCHES} are needed"
         return values.interval(one, self.shared, self.confidence), ""

@@ -30,6 +30,8 @@ class Row:
     quantities: Mapping[str, Sequence[float]]
     doubt: str = ""
     """Why the row must not certify anything; '' if nothing is known against it."""
+    exact: bool = False
+    """Whether another launch would give the same: in a simulation."""
 
     def matches(self, wanted: Wanted) -> bool:
         return all(_is(self.keys.get(name), value) for name, value in wanted.items())

@@ -107,9 +107,11 @@ def spread(values: Sequence[Value]) -> tuple[float, int]:
 
 
 def interval(one: Value, shared: tuple[float, int], confidence: float = CONFIDENCE) -> Interval:
-    """The mean and its interval; without end if there are fewer than two launches."""
+    """The mean and its interval; without end if there are fewer than two launches that may differ."""
     common, df = shared
     count = len(one.samples)
+    if one.row.exact:
+        return Interval(one.mean, one.mean, one.mean)
     if count < 2 or not df:
         return Interval(one.mean, -math.inf, math.inf)
     own = statistics.stdev(one.scale)

@@ -68,6 +68,8 @@ def test_the_layouts_that_a_site_has(largest: str | None, fitted: list[str]) -> 
         return reproduce.layouts(Figure("p", "1", "s", "shows", layout=layout), largest)
 
     assert of("4x1x2", "2x2") == ["2x1x2"] and of("4x2", "36x32") == ["36x32"]
+    assert of("2x4", "36x32") == ["2x32"]
+    assert reproduce.layouts(FIGURES["multi-lane 2"], "36x32") == ["36x32"]
     assert of("2x1", "36x32") == ["2x1"] and of("1x2", "36x32") == ["1x32"]
     assert of("2x2,4x2,4x4", "2x1") == ["2x1"] and of("", "2x2") == [""]
     with pytest.raises(CollforgeError, match="name nodes and ranks"):

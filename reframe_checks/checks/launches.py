@@ -96,10 +96,13 @@ class Launches(rfm.RegressionTest):
                 command = mpirun.step(command, self._flavor, at, self.planned.allocation[1])
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
-        words = ["env", *(f"{name}={value}" for name, value in variables.items())]
-        # A program whose path has a = would be one more variable for env.
-        words += ["sh", "-c", 'exec "$0" "$@"'] if "=" in launch.words[0] else []
-        words += launch.words
+        env = ["env", *(f"{name}={value}" for name, value in variables.items())]
+        if extras.get("one_process"):
+            command, words = f"{shlex.join(env)} {command}", [*launch.words]
+        else:
+            # A program whose path has a = would be one more variable for env.
+            guard = ["sh", "-c", 'exec "$0" "$@"'] if "=" in launch.words[0] else []
+            words = [*env, *guard, *launch.words]
         # timeout has a process group of its own, so nobody else ends it with the job's script.
         ties = "setpriv --pdeathsig TERM " if shutil.which("setpriv") and is_here else ""
         limit = f"{ties}timeout -k 10 {max(1, math.ceil(launch.seconds))}"

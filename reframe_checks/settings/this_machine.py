@@ -80,7 +80,11 @@ _SIMULATED = {
     "prefix": str(_FOLDER),
     "partitions": [
         _partition(
-            mpi, launchers.simulated(mpi, _MACHINE), layout=_MACHINE.layout, pretend_nodes=True
+            mpi,
+            launchers.simulated(mpi, _MACHINE),
+            layout=_MACHINE.layout,
+            pretend_nodes=True,
+            one_process=True,
         )
         for mpi in simgrid.RULES
     ],

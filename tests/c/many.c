@@ -208,7 +208,8 @@ static void *work(void *rank) {
     for (int run = 0; run < 2; run++) {
         const size_t *kept = self->comm.tmpbufs.capacity;
         alltoallv(run == 0 ? 1 : 0);
-        self->kept[run] = kept[CF_SLOT_UNITS] + kept[CF_SLOT_PAIRS];
+        self->kept[run] =
+            kept[CF_SLOT_UNITS] + kept[CF_SLOT_PAIRS] + kept[CF_SLOT_POSITIONS];
         cf_tmpbufs_free(&self->comm.tmpbufs);
     }
     exchange(size, 4, DIFFERENT, CF_DECLINED);

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from collforge.counts import Counts
 from collforge.db import EXTRAPOLATED, MapPoint
-from collforge.layout import from_name
+from collforge.layout import MOST_RANKS, from_name
 from collforge.tuner.decide.layout_map import (
     UNSEEN,
     Known,
@@ -44,8 +44,8 @@ from collforge.tuner.decide.layout_map import grid as grid_around
 from collforge.tuner.decide.layout_map import points as points_around
 from collforge.variant import Variant
 
-FARTHEST = 64
-"""Points reach this factor beyond the most measured nodes, and ranks per node."""
+FARTHEST, FARTHEST_RANKS = 64, 16
+"""Points reach these factors beyond the most measured nodes, and ranks per node."""
 MOST_ROWS = 16384
 """Of all points of a place: those of the fewest ranks. A runtime reads 65536 winners in all."""
 DOUBT = 0.05
@@ -302,6 +302,8 @@ def at_point(model: Model, collective: str, at: Shape) -> list[MapPoint]:
     for octave in sizes(near):
         nbytes = block_bytes(entry, at, octave)
         total = entry.total_bytes(at[0] * at[1], nbytes)
+        if total > 2 ** (octave + 0.5):
+            continue  # a block would have less than a byte
         call = {**facts, "bytes": nbytes, "total_bytes": total, "commutative": 1}
         applicable = {v.fingerprint for v in made.variants_of(collective) if v.applies(call)}
         growth = Growth.of(model, sites, octave, at)
@@ -347,8 +349,8 @@ def grid(sites: Sequence[Site]) -> list[Shape]:
     for one in {kind(site.shape) for site in sites}:
         alike = [site.shape for site in sites if kind(site.shape) == one]
         nodes, ranks = (
-            [2**n for n in range(20) if min(measured) <= 2**n <= FARTHEST * max(measured)]
-            for measured in zip(*alike)
+            [2**n for n in range(20) if min(measured) <= 2**n <= reach * max(measured)]
+            for measured, reach in zip(zip(*alike), (FARTHEST, FARTHEST_RANKS))
         )
-        found |= {(n, r) for n in nodes for r in ranks if kind((n, r)) == one}
+        found |= {(n, r) for n in nodes for r in ranks if kind((n, r)) == one and n * r <= MOST_RANKS}
     return sorted(at for at in found if not is_around(sites, at))

@@ -182,6 +182,8 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
         raise CollforgeError(f"--db stores the rate that the {PATTERN} has: measure that, too")
     repetitions = PAPER_REPETITIONS if args.paper else REPETITIONS
     site = measuring.site(args, library.name)
+    if site.is_simulated:
+        args.launches = repetitions = 1
     folder = new_folder(home() / "runs", "lanes")
     program, ks, sizes = folder / "lanes", virtual_lanes(at), units.parse_sizes(args.sizes)
     numbers = [at.node_sizes[0], exchanges, repetitions, *(_list(each) for each in (ks, sizes))]

@@ -14,7 +14,8 @@
  *             BYTES on each rank.
  *
  * OUTPUT gets a line of JSON for each benchmark, size and K: "seconds" is the completion time of
- * the slowest rank in each repetition. The first repetitions are not counted.
+ * the slowest rank in each repetition. The first repetitions are not counted, unless one suffices,
+ * as in a simulation.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static const struct benchmark *find(const char *name) {
 static void measure(FILE *out, const struct benchmark *benchmark, int bytes,
                     const struct numbers *ks) {
     static double seconds[MOST_NUMBERS][MOST_REPETITIONS];
-    for (int r = -WARM_UP; r < repetitions; r++) {
+    for (int r = repetitions > 1 ? -WARM_UP : 0; r < repetitions; r++) {
         for (int i = 0; i < ks->count; i++) {
             must(MPI_Barrier(MPI_COMM_WORLD));
             const double begin = MPI_Wtime();

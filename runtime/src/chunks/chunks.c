@@ -117,14 +117,15 @@ static struct cf_chunk_set *new_set(const struct cf_layout *at, const struct cf_
         struct cf_chunk *chunk = &set->chunk[c];
         chunk->comm = MPI_COMM_NULL;
         set->n = c + 1;
-        chunk->rank_at = malloc(6 * size * sizeof *chunk->rank_at);
+        const bool lined = chunks->order == CF_NODE_ORDER_KEPT; /* as an exchange has it */
+        chunk->rank_at = malloc((lined ? 6 : 4) * size * sizeof *chunk->rank_at);
         good = chunk->rank_at != NULL;
         if (good) {
             chunk->place_of = chunk->rank_at + size;
             chunk->counts = chunk->place_of + size;
             chunk->displs = chunk->counts + size;
-            chunk->lined_counts = chunk->displs + size;
-            chunk->lined_displs = chunk->lined_counts + size;
+            chunk->lined_counts = lined ? chunk->displs + size : NULL;
+            chunk->lined_displs = lined ? chunk->lined_counts + size : NULL;
             good = place_ranks(chunk, at, chunks, c);
         }
     }
@@ -195,6 +196,10 @@ void cf_chunks_disconnect(struct cf_comm *comm) {
 
 int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready) {
     const bool there = cf_chunks_find(comm, chunks) != NULL;
+    if ((int64_t)chunks->n * comm->layout.size > CF_MOST_PLACES) {
+        *ready = false;
+        return MPI_SUCCESS;
+    }
     const int err = cf_prepare_once(comm, chunks->n, connect, chunks, there, &comm->chunks_refused);
     *ready = there || cf_chunks_find(comm, chunks) != NULL;
     return err;

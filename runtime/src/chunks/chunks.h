@@ -35,6 +35,8 @@ enum cf_node_order {
 
 /* Limit, because each chunk takes one of the MPI library's communicator ids. */
 enum { CF_MOST_CHUNKS = 64 };
+/* Limit of chunks x ranks, because each rank keeps 16 bytes or more of each. */
+enum { CF_MOST_PLACES = 1 << 19 };
 
 static inline int cf_chunk_count(int wanted) {
     return wanted < CF_MOST_CHUNKS ? wanted : CF_MOST_CHUNKS;
@@ -68,7 +70,8 @@ struct cf_chunk_set {
 };
 
 /*
- * Creates the communicators; *ready is false, on all ranks, if one of them could not be created.
+ * Creates the communicators; *ready is false, on all ranks, if one of them could not be created, or
+ * for too many chunks and ranks.
  * The first call with this n and order is collective over the communicator. Later calls only search
  * a list. Returns an MPI error class.
  */

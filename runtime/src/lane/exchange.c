@@ -10,9 +10,11 @@
  *   to 1, from 2: segment 0    to 2, from 1: segment 0    to 1, from 2: segment 1
  *
  * It starts the next one, to 2 and from 1, when the first has completed. Both sides of a message
- * give it the same number in this order, and wait only for messages `window` numbers back. So ranks
- * cannot wait in a circle (no deadlock).
+ * give it the same place in this order, by segment and step, and wait only for messages before it.
+ * So ranks cannot wait in a circle (no deadlock).
  */
+#include <stdlib.h>
+
 #include "lane/lane.h"
 
 struct exchange {
@@ -36,20 +38,28 @@ static int own_position(const struct cf_exchange *of) {
     return position;
 }
 
-static int segments_of(const struct cf_exchange *of) {
-    int longest = 0;
+static int target_of(const struct exchange *exchange, int step) {
+    return member(exchange->of, exchange->me + step);
+}
 
-    for (int i = 0; i < of->n; i++) {
-        longest = cf_larger(longest, cf_larger(of->send->counts[i], of->receive->counts[i]));
-    }
-    return cf_segments(longest, of->segment);
+static int source_of(const struct exchange *exchange, int step) {
+    return member(exchange->of, exchange->me + exchange->of->n - step);
+}
+
+/* Whether a step has more than so many segments, either way. */
+static bool has_more(const struct exchange *exchange, int segments, int step) {
+    const struct cf_exchange *of = exchange->of;
+    const MPI_Aint units = (MPI_Aint)segments * of->segment;
+
+    return units < of->send->counts[target_of(exchange, step)] ||
+           units < of->receive->counts[source_of(exchange, step)];
 }
 
 /* Starts the exchange of one segment in one step, with the requests of this slot. */
 static int start(struct exchange *exchange, int segment, int step, int slot) {
     const struct cf_exchange *of = exchange->of;
-    const int target = member(of, exchange->me + step);
-    const int source = member(of, exchange->me + of->n - step);
+    const int target = target_of(exchange, step);
+    const int source = source_of(exchange, step);
     const MPI_Aint first = (MPI_Aint)segment * of->segment;
 
     CF_TRY(cf_wait(&exchange->receive[slot]));
@@ -67,16 +77,26 @@ static int start(struct exchange *exchange, int segment, int step, int slot) {
     return MPI_SUCCESS;
 }
 
-static int start_all(struct exchange *exchange) {
+/* steps: room for those that are left, so that a single long block does not walk all others. */
+static int start_all(struct exchange *exchange, int *steps) {
     const struct cf_exchange *of = exchange->of;
-    const int segments = segments_of(of);
+    int left = 0;
     int slot = 0;
 
-    for (int segment = 0; segment < segments; segment++) {
-        for (int step = 1; step < of->n; step++) {
+    for (int step = 1; step < of->n; step++) {
+        steps[left++] = step;
+    }
+    for (int segment = 0; left > 0; segment++) {
+        int more = 0;
+        for (int i = 0; i < left; i++) {
+            const int step = steps[i];
             CF_TRY(start(exchange, segment, step, slot));
             slot = slot + 1 == exchange->window ? 0 : slot + 1;
+            if (has_more(exchange, segment + 1, step)) {
+                steps[more++] = step;
+            }
         }
+        left = more;
     }
     return cf_copy(of->comm, cf_at(of->unit, of->to, of->receive->displs[of->me]),
                    cf_at(of->unit, of->from, of->send->displs[of->me]), of->send->counts[of->me],
@@ -85,8 +105,13 @@ static int start_all(struct exchange *exchange) {
 
 int cf_exchange_run(const struct cf_exchange *of) {
     struct exchange exchange = {.of = of, .me = own_position(of), .window = cf_window(of->window)};
+    int *steps = malloc((size_t)of->n * sizeof *steps);
 
+    CF_TRY_MEMORY(steps);
     cf_requests_clear(exchange.receive, exchange.window);
     cf_requests_clear(exchange.send, exchange.window);
-    return cf_requests_end(exchange.receive, exchange.send, exchange.window, start_all(&exchange));
+    const int err = cf_requests_end(exchange.receive, exchange.send, exchange.window,
+                                    start_all(&exchange, steps));
+    free(steps);
+    return err;
 }

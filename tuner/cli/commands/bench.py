@@ -192,7 +192,7 @@ def other_natives(
     return found
 
 
-BUFFERS = 3
+BUFFERS = 5
 """Copies of a rank's data at a time, about: its buffers, those of a variant, what the driver expects."""
 
 LINK_BOUND = 1e-3
