@@ -298,6 +298,31 @@ def test_lane_algorithms_on_an_odd_number_of_nodes(driver: Driver, made: Manifes
         assert one["variant"] == "native" or one["memory"] <= one["memory_estimate"] + nbytes, one
 
 
+@pytest.mark.parametrize("ranks", [8, 11])
+def test_bine_butterflies(driver: Driver, made: Manifest, ranks: int) -> None:
+    """Three steps: the halves that ranks keep there follow from the distances of all steps."""
+    offers = [
+        one.collective
+        for one in made.variants
+        for parameter in one.parameters
+        if one.family == "flat"
+        and parameter.name == "lane_algorithm"
+        and "bine" in parameter.values
+    ]
+    cases = [
+        f"{name}:flat[lane_algorithm=bine]@{ranks}x1,bytes={nbytes},type={kind}"
+        for name in offers
+        for nbytes in (8, 4096)
+        for kind in ("int", "double")
+        if made.collective(name).varies == "no"
+    ]
+    assert len(cases) == 4 * 3
+    where = {"ranks": ranks, "COLLFORGE_NODE_MAP": "1"}
+    code, records, said = driver(cases, "--verify-only", **where)
+    assert code == 0 and all(one["verified"] for one in records[1:-1]), said
+    assert len(records) == len(cases) + 2
+
+
 def test_max_seconds_ends_a_group_after_two_samples(driver: Driver) -> None:
     options = ["--samples", "1000", "--max-seconds", "0.000001"]
     code, records, _ = driver(["allgather:native@1x2,bytes=4096"], *options)

@@ -27,6 +27,7 @@ CASES = {
     "groups of ranks": ("allreduce", "recursive_doubling,radix=3", 2, "Isend", 2),
     "digits of distances": ("allgather", "bruck,radix=3", 2, "Isend", 2),
     "stretches of a circle": ("allreduce", "circulant", 2, "Isend", 2),
+    "halves of parts": ("allreduce", "bine", 2, "Isend", 2),
 }
 
 
