@@ -2,8 +2,8 @@
 
     python tests/simulation_error.py build/collforge.db [LAYOUT]
 
-compares every variant that was measured on this layout (4x2, as by `make tune`) with Open MPI, from 16 KiB on, with
-the same cases in `--system simulated-emulated`.
+compares every variant that was measured on this layout (4x2, as by `make tune`) with Open MPI, from 16 KiB on,
+with the same cases in `--system simulated-emulated`.
 """
 
 from __future__ import annotations

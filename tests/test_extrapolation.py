@@ -12,7 +12,7 @@ import simulated_layouts
 
 from collforge.db import EXTRAPOLATED, MapPoint
 from collforge.generator.manifest import Manifest
-from collforge.layout import from_name
+from collforge.layout import MOST_RANKS, from_name
 from collforge.tuner.cli import model_terms
 from collforge.tuner.cli.commands import tune, why
 from collforge.tuner.decide import extrapolation, layout_map
@@ -100,8 +100,15 @@ def test_a_point_is_extrapolated_or_follows_from_those_around_it(made: Manifest)
     assert max(near) == (16, 8) and far and not far & near
     assert all(p.name.startswith("~~") == (p.evidence == EXTRAPOLATED) for p in found.values())
     assert max(n for n, _ in far) <= 8 * extrapolation.FARTHEST
-    assert max(r for _, r in far) <= 4 * extrapolation.FARTHEST
+    assert max(r for _, r in far) <= 4 * extrapolation.FARTHEST_RANKS
     assert all(nodes > 1 and ranks > 1 for nodes, ranks in far), "other kinds are not known"
+
+
+def test_a_map_of_large_nodes_reaches_512_of_them(made: Manifest) -> None:
+    """And no point has more ranks than a layout can."""
+    found = points(sources(made, (TREE,), ((2, 64), (4, 64), (8, 64)), slow))
+    assert any(at[:2] == (512, 64) for at in found)
+    assert max(nodes * ranks for nodes, ranks, _ in found) <= MOST_RANKS
 
 
 def test_of_another_collective_no_point_is_both(made: Manifest) -> None:

@@ -352,5 +352,7 @@ def grid(sites: Sequence[Site]) -> list[Shape]:
             [2**n for n in range(20) if min(measured) <= 2**n <= reach * max(measured)]
             for measured, reach in zip(zip(*alike), (FARTHEST, FARTHEST_RANKS))
         )
-        found |= {(n, r) for n in nodes for r in ranks if kind((n, r)) == one and n * r <= MOST_RANKS}
+        found |= {
+            (n, r) for n in nodes for r in ranks if kind((n, r)) == one and n * r <= MOST_RANKS
+        }
     return sorted(at for at in found if not is_around(sites, at))

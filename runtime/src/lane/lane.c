@@ -1,5 +1,22 @@
-/* How lane algorithms are run, and what they share: the tree. */
+/* How lane algorithms are run, and what they share: butterflies and the tree. */
 #include "lane/lane.h"
+
+struct cf_butterfly cf_butterfly_of(int rank, int n, int radix) {
+    struct cf_butterfly who = {.radix = radix, .active = 1};
+
+    while (who.active <= n / radix) {
+        who.active *= radix;
+    }
+    who.active *= n / who.active;
+    who.surplus = n - who.active;
+    who.stands_for_two = rank < 2 * who.surplus && rank % 2 == 1;
+    if (rank >= 2 * who.surplus) {
+        who.index = rank - who.surplus;
+    } else {
+        who.index = who.stands_for_two ? rank / 2 : -1;
+    }
+    return who;
+}
 
 void cf_tree_of(struct cf_tree *tree, const struct cf_over *at, int root, int radix) {
     const int n = at->size;

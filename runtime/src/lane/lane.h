@@ -192,6 +192,30 @@ static inline int cf_rank_at(const struct cf_over *at, int root, int position) {
 }
 
 /*
+ * Butterflies among n ranks, of which radix^i * m take part, as many as possible (m < radix). The
+ * other `surplus` ranks are the even ones below 2 * surplus; the next rank acts for them. With
+ * n = 5 and radix 2: 1 (also for 0), 2, 3 and 4 are active, with index 0 to 3.
+ */
+struct cf_butterfly {
+    int radix;
+    int active;
+    int surplus;
+    int index; /* of this rank among the active ones; -1: not active */
+    bool stands_for_two;
+};
+
+struct cf_butterfly cf_butterfly_of(int rank, int n, int radix);
+
+/* The active rank with this index, and the first rank it acts for. */
+static inline int cf_active_rank(const struct cf_butterfly *who, int index) {
+    return index < who->surplus ? 2 * index + 1 : index + who->surplus;
+}
+
+static inline int cf_active_first(const struct cf_butterfly *who, int index) {
+    return index < who->surplus ? 2 * index : index + who->surplus;
+}
+
+/*
  * The radix-nomial tree over n positions, binomial with radix 2. The digits of positions are in
  * base radix. The subtree of position p has p to p + span - 1, as far as they exist. The parent of
  * p lacks its last digit that is not 0; its children have one more. With n = 5 and radix 2: the

@@ -123,7 +123,10 @@ def run(args: argparse.Namespace) -> int:
     site = measuring.site(args, library.name)
     asked(args, library, build.current_manifest())  # a wrong command line ends before the build
     build.build(library)
-    known, cases = asked(args, library, measuring.manifest(args))
+    made = measuring.manifest(args)
+    if site.is_simulated:
+        args.cases = simulable(made, args.cases)
+    known, cases = asked(args, library, made)
     if site.is_simulated:
         cases = fitting(known.made, cases)
     goal = known.goal
@@ -262,6 +265,19 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
     if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):
         raise CollforgeError("--over-drop-in is for hybrid collectives, e.g. --collective hybrid")
     return found
+
+
+def simulable(made: Manifest, cases: Sequence[str]) -> list[str]:
+    """Without those of families that a simulation leaves out, which are printed."""
+    of = {text: split_name(case.parse(text).variant)[0] for text in cases}
+    known = {NATIVE, *(entry.family for entry in made.variants)}
+    left_out = sorted({family for family in of.values() if family not in known})
+    for family in left_out:
+        print(f"left out: {family} cannot be simulated")
+    kept = [text for text, family in of.items() if family in known]
+    if cases and not kept:
+        raise CollforgeError("nothing to time: no call can be simulated")
+    return kept
 
 
 def fitting(made: Manifest, cases: Sequence[Case]) -> list[Case]:

@@ -6,43 +6,13 @@
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
-/*
- * `active` of n ranks take part, a power of two. The other `surplus` ranks are the even ones below
- * 2 * surplus; the next rank acts for them. With n = 5: 1 (also for 0), 2, 3 and 4 are active, with
- * index 0 to 3.
- */
-struct wings {
-    int active;
-    int steps;
-    int surplus;
-    int index; /* of this rank among the active ones; -1: not active */
-    bool stands_for_two;
-};
-
-static struct wings wings_of(int rank, int n) {
-    struct wings who = {.active = 1};
-
-    while (who.active <= n / 2) {
-        who.active *= 2;
-        who.steps++;
+/* Steps among the active ranks, a power of two. */
+static int steps_of(const struct cf_butterfly *who) {
+    int steps = 0;
+    while (who->active >> (steps + 1) > 0) {
+        steps++;
     }
-    who.surplus = n - who.active;
-    who.stands_for_two = rank < 2 * who.surplus && rank % 2 == 1;
-    if (rank >= 2 * who.surplus) {
-        who.index = rank - who.surplus;
-    } else {
-        who.index = who.stands_for_two ? rank / 2 : -1;
-    }
-    return who;
-}
-
-/* The active rank with this index, and the first rank it acts for. */
-static int rank_of(const struct wings *who, int index) {
-    return index < who->surplus ? 2 * index + 1 : index + who->surplus;
-}
-
-static int first_of(const struct wings *who, int index) {
-    return index < who->surplus ? 2 * index : index + who->surplus;
+    return steps;
 }
 
 /* 1 - 2 + 4 - ..., step + 1 terms: 1, -1, 3, -5, 11, ... */
@@ -54,9 +24,9 @@ static int distance(int step) {
     return sum;
 }
 
-static int peer_in(const struct wings *who, int step) {
+static int peer_in(const struct cf_butterfly *who, int step) {
     const int far = who->index % 2 == 0 ? distance(step) : -distance(step);
-    return rank_of(who, (who->index + far) & (who->active - 1));
+    return cf_active_rank(who, (who->index + far) & (who->active - 1));
 }
 
 /*
@@ -66,8 +36,8 @@ static int peer_in(const struct wings *who, int step) {
  * 2^(step + 2), and the odd ones at the next step's distance after those. With 8 indices, 0 3 4 7
  * first keep the lower half; then 0 3 and 2 5; then the even ones.
  */
-static int half_of(const struct wings *who, int index, int step) {
-    if (step == who->steps - 1) {
+static int half_of(const struct cf_butterfly *who, int index, int step) {
+    if (step == steps_of(who) - 1) {
         return index % 2;
     }
     const int even = index % 2 == 0 ? index : index - distance(step + 1);
@@ -75,9 +45,9 @@ static int half_of(const struct wings *who, int index, int step) {
 }
 
 /* The part that an index keeps after all steps. With 8 indices: 0 7 4 1 2 5 6 3. */
-static int part_of(const struct wings *who, int index) {
+static int part_of(const struct cf_butterfly *who, int index) {
     int part = 0;
-    for (int step = 0; step < who->steps; step++) {
+    for (int step = 0; step < steps_of(who); step++) {
         part = 2 * part + half_of(who, index, step);
     }
     return part;
@@ -90,7 +60,7 @@ struct halves {
     struct cf_message given;
 };
 
-static struct halves halves_of(const struct cf_lane_call *call, const struct wings *who,
+static struct halves halves_of(const struct cf_lane_call *call, const struct cf_butterfly *who,
                                const struct cf_split *parts, void *data, int step) {
     const int n = who->active >> (step + 1);
     const int kept = part_of(who, who->index) / n * n;
@@ -108,9 +78,9 @@ static int exchange(const struct cf_lane_call *call, struct cf_message out, stru
 }
 
 /* data has this rank's operand; in the end its part there has the sum. */
-static int reduce_parts(const struct cf_lane_call *call, const struct wings *who,
+static int reduce_parts(const struct cf_lane_call *call, const struct cf_butterfly *who,
                         const struct cf_split *parts, void *data, void *coming) {
-    for (int step = 0; step < who->steps; step++) {
+    for (int step = 0; step < steps_of(who); step++) {
         const struct halves halves = halves_of(call, who, parts, data, step);
         struct cf_message in = halves.kept;
         in.data = coming;
@@ -121,9 +91,9 @@ static int reduce_parts(const struct cf_lane_call *call, const struct wings *who
 }
 
 /* The way back: data has this rank's part, and in the end all. */
-static int gather_parts(const struct cf_lane_call *call, const struct wings *who,
+static int gather_parts(const struct cf_lane_call *call, const struct cf_butterfly *who,
                         const struct cf_split *parts, void *data) {
-    for (int step = who->steps - 1; step >= 0; step--) {
+    for (int step = steps_of(who) - 1; step >= 0; step--) {
         const struct halves halves = halves_of(call, who, parts, data, step);
         CF_TRY(exchange(call, halves.kept, halves.given));
     }
@@ -133,23 +103,23 @@ static int gather_parts(const struct cf_lane_call *call, const struct wings *who
 /* The parts of the active ranks, in the order of part_of; each has the units of the ranks it acts
  * for. */
 static int split_by_part(struct cf_split *parts, const struct cf_lane_call *call,
-                         const struct wings *who) {
+                         const struct cf_butterfly *who) {
     CF_TRY(cf_split_begin(parts, call->comm, CF_SLOT_PARTS, who->active));
     for (int i = 0; i < who->active; i++) {
         parts->counts[part_of(who, i)] =
-            cf_split_units(call->parts, first_of(who, i), rank_of(who, i) + 1);
+            cf_split_units(call->parts, cf_active_first(who, i), cf_active_rank(who, i) + 1);
     }
     cf_split_end(parts);
     return MPI_SUCCESS;
 }
 
 /* Copies all units between data in rank order and in the order of parts. */
-static int reorder(const struct cf_lane_call *call, const struct wings *who,
+static int reorder(const struct cf_lane_call *call, const struct cf_butterfly *who,
                    const struct cf_split *parts, void *by_part, void *by_rank, bool to_parts) {
     for (int i = 0; i < who->active; i++) {
         const int part = part_of(who, i);
         void *here = cf_at(call->unit, by_part, parts->displs[part]);
-        void *there = cf_at(call->unit, by_rank, call->parts->displs[first_of(who, i)]);
+        void *there = cf_at(call->unit, by_rank, call->parts->displs[cf_active_first(who, i)]);
         CF_TRY(cf_copy(call->comm, to_parts ? here : there, to_parts ? there : here,
                        parts->counts[part], call->unit));
     }
@@ -161,7 +131,7 @@ static int reorder(const struct cf_lane_call *call, const struct wings *who,
 int cf_bine_allgather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_over *at = &call->over;
-    const struct wings who = wings_of(at->rank, at->size);
+    const struct cf_butterfly who = cf_butterfly_of(at->rank, at->size, 2);
     const int *counts = call->parts->counts;
     struct cf_split parts;
 
@@ -195,7 +165,7 @@ int cf_bine_allgather(const struct cf_lane_call *call) {
 int cf_bine_reduce_scatter(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_over *at = &call->over;
-    const struct wings who = wings_of(at->rank, at->size);
+    const struct cf_butterfly who = cf_butterfly_of(at->rank, at->size, 2);
     const int *counts = call->parts->counts;
     struct cf_split parts;
     MPI_Aint apart = 0;
@@ -233,7 +203,7 @@ int cf_bine_reduce_scatter(const struct cf_lane_call *call) {
 int cf_bine_allreduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_over *at = &call->over;
-    const struct wings who = wings_of(at->rank, at->size);
+    const struct cf_butterfly who = cf_butterfly_of(at->rank, at->size, 2);
     struct cf_split parts;
 
     if (!call->commutes) {

@@ -7,46 +7,6 @@ static int radix_of(const struct cf_lane_call *call) {
     return cf_radix(call->parameter[CF_RECURSIVE_DOUBLING_RADIX]);
 }
 
-/*
- * Recursive doubling among n ranks; with a radix above 2, groups of as many exchange. Active are
- * radix^i * m ranks, as many as possible (m < radix): the last groups have m. The other `surplus`
- * ranks are the even ones below 2 * surplus; the next rank acts for them. With n = 5 and radix 2: 1
- * (also for 0), 2, 3 and 4 are active, with index 0 to 3.
- */
-struct doubling {
-    int radix;
-    int active;
-    int surplus;
-    int index; /* of this rank among the active ones; -1: not active */
-    bool stands_for_two;
-};
-
-/* The active rank with this index, and the first rank it acts for. */
-static int doubling_rank(const struct doubling *who, int index) {
-    return index < who->surplus ? 2 * index + 1 : index + who->surplus;
-}
-
-static int doubling_first(const struct doubling *who, int index) {
-    return index < who->surplus ? 2 * index : index + who->surplus;
-}
-
-static struct doubling doubling_of(int rank, int n, int radix) {
-    struct doubling who = {.radix = radix, .active = 1};
-
-    while (who.active <= n / radix) {
-        who.active *= radix;
-    }
-    who.active *= n / who.active;
-    who.surplus = n - who.active;
-    who.stands_for_two = rank < 2 * who.surplus && rank % 2 == 1;
-    if (rank >= 2 * who.surplus) {
-        who.index = rank - who.surplus;
-    } else {
-        who.index = who.stands_for_two ? rank / 2 : -1;
-    }
-    return who;
-}
-
 /* A group whose members exchange in one step: every `far`-th index from `first` on. */
 struct group {
     int first;
@@ -56,7 +16,7 @@ struct group {
     int rank[CF_MAX_RADIX];
 };
 
-static void group_among(struct group *group, const struct doubling *who, int far) {
+static void group_among(struct group *group, const struct cf_butterfly *who, int far) {
     const int rest = who->active / far;
 
     group->far = far;
@@ -64,23 +24,24 @@ static void group_among(struct group *group, const struct doubling *who, int far
     group->own = who->index / far % group->size;
     group->first = who->index - group->own * far;
     for (int i = 0; i < group->size; i++) {
-        group->rank[i] = doubling_rank(who, group->first + i * far);
+        group->rank[i] = cf_active_rank(who, group->first + i * far);
     }
 }
 
-/* The blocks that a member with this index has: those of the ranks from doubling_first of the
+/* The blocks that a member with this index has: those of the ranks from cf_active_first of the
  * first of its `far` indices on. */
-static struct cf_message blocks_of(const struct cf_lane_call *call, const struct doubling *who,
+static struct cf_message blocks_of(const struct cf_lane_call *call, const struct cf_butterfly *who,
                                    int index, int far) {
     const int begin = index / far * far;
-    const int first = doubling_first(who, begin);
-    return (struct cf_message){cf_at(call->unit, call->to, call->parts->displs[first]),
-                               cf_split_units(call->parts, first, doubling_first(who, begin + far)),
-                               doubling_rank(who, index)};
+    const int first = cf_active_first(who, begin);
+    return (struct cf_message){
+        cf_at(call->unit, call->to, call->parts->displs[first]),
+        cf_split_units(call->parts, first, cf_active_first(who, begin + far)),
+        cf_active_rank(who, index)};
 }
 
 /* All members of a group send each other what they have. */
-static int exchange_blocks(const struct cf_lane_call *call, const struct doubling *who,
+static int exchange_blocks(const struct cf_lane_call *call, const struct cf_butterfly *who,
                            const struct group *group) {
     struct cf_message out = blocks_of(call, who, who->index, group->far);
     struct cf_batch batch = {.n = 0};
@@ -104,7 +65,7 @@ static int exchange_blocks(const struct cf_lane_call *call, const struct doublin
 int cf_recursive_doubling_allgather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_over *at = &call->over;
-    const struct doubling who = doubling_of(at->rank, at->size, radix_of(call));
+    const struct cf_butterfly who = cf_butterfly_of(at->rank, at->size, radix_of(call));
 
     CF_TRY(cf_copy(call->comm, cf_at(unit, call->to, call->parts->displs[at->rank]), call->from,
                    call->parts->counts[at->rank], unit));
@@ -246,7 +207,7 @@ static int exchange_sums(struct sums *sums, const struct group *group) {
 int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_over *at = &call->over;
-    const struct doubling who = doubling_of(at->rank, at->size, radix_of(call));
+    const struct cf_butterfly who = cf_butterfly_of(at->rank, at->size, radix_of(call));
     struct sums sums = {.call = call, .own = call->to};
 
     if (who.index < 0) {
