@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collforge.errors import CollforgeError
@@ -47,9 +47,10 @@ class Calls:
     bytes: float
     """Sum over the calls."""
     seconds: float
-    """Sum over calls and ranks."""
+    """Sum over calls and ranks; of nonblocking ones, from start to end."""
     waited: float
-    """The part of ``seconds`` in which ranks waited for the latest one. 0 where that is not known."""
+    """The part of ``seconds`` in which ranks waited for the latest one, 0 where not known; of nonblocking
+    calls, in which the program was in MPI."""
     served_as: str
     """Under which layout the runtime looks up winners: names the job where such communicators can divide it."""
     blocking: bool
@@ -63,6 +64,11 @@ class Calls:
     def moving(self) -> float:
         """The seconds that a faster collective can shorten."""
         return self.seconds - self.waited
+
+    @property
+    def overlap(self) -> float | None:
+        """Of nonblocking calls: the part of their time that the program had for itself. None: not known."""
+        return 1 - self.waited / self.seconds if self.seconds else None
 
     @property
     def at(self) -> Layout | None:
@@ -83,8 +89,8 @@ class Profile:
     """From MPI_Init to MPI_Finalize, over all ranks."""
     tuned: bool = False
     """Whether winners served calls."""
-    nonblocking: Mapping[str, int] = field(default_factory=dict)
-    """Collective -> calls of its nonblocking form. Their times are not known."""
+    nonblocking: Sequence[Calls] = ()
+    """The longest under way first. Native's have no times."""
 
     @property
     def moving(self) -> float:
@@ -106,20 +112,17 @@ def parse(texts: Iterable[str]) -> Profile:
 
 
 def _sum_of(profiles: Iterable[Sequence[Calls]]) -> Profile:
-    found: dict[tuple[str, str, str, str, int], Calls] = {}
-    nonblocking: dict[str, int] = {}
+    found: dict[tuple[str, str, str, str, int, bool], Calls] = {}
     seconds, tuned = 0.0, False
     for one in (one for rows in profiles for one in rows):
         if one.collective == JOB:
             seconds, tuned = seconds + one.seconds, tuned or one.origin == TUNED
             continue
-        if not one.blocking:
-            nonblocking[one.collective] = nonblocking.get(one.collective, 0) + one.calls
-            continue
-        key = (one.collective, one.layout, one.served_as, one.origin, one.bytes_from)
+        key = (one.collective, one.layout, one.served_as, one.origin, one.bytes_from, one.blocking)
         found[key] = _sum(found[key], one) if key in found else one
     rows = sorted(found.values(), key=lambda one: -one.seconds)
-    return Profile(rows, seconds, tuned, nonblocking)
+    blocking = [one for one in rows if one.blocking]
+    return Profile(blocking, seconds, tuned, [one for one in rows if not one.blocking])
 
 
 def _with_parts(rows: Sequence[Calls]) -> list[Calls]:

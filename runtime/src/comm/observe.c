@@ -169,14 +169,28 @@ static bool was_dropped(const struct cf_state *state, const struct cf_tally *tal
     return false;
 }
 
+static void set_key(struct cf_profile_key *key, const struct cf_state *state, int collective,
+                    int bucket, bool blocking) {
+    memset(key, 0, sizeof *key);
+    key->collective = collective;
+    key->bucket = bucket;
+    key->blocking = blocking;
+    key->origin = (int)origin_of(state);
+    (void)snprintf(key->layout, sizeof key->layout, "%s", state->layout_name);
+}
+
+void cf_observe_ended(const struct cf_state *state, int collective, int64_t bytes, double seconds,
+                      double in_mpi) {
+    struct cf_profile_key key;
+    if (profiling) {
+        set_key(&key, state, collective, bucket_of(bytes), false);
+        cf_profile_add(&key, &(struct cf_profile_sums){.seconds = seconds, .in_mpi = in_mpi});
+    }
+}
+
 static void add_to_profile(const struct cf_state *state, const struct cf_tally *tally) {
     struct cf_profile_key key;
-    memset(&key, 0, sizeof key);
-    key.collective = tally->collective;
-    key.bucket = tally->bucket;
-    key.blocking = tally->blocking;
-    key.origin = (int)origin_of(state);
-    (void)snprintf(key.layout, sizeof key.layout, "%s", state->layout_name);
+    set_key(&key, state, tally->collective, tally->bucket, tally->blocking);
     struct cf_profile_sums sums = {.rank_calls = (double)tally->calls, .seconds = tally->seconds};
     if (state->comm.layout.rank == 0) {
         sums.communicators = 1;

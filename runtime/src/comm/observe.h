@@ -23,9 +23,12 @@ void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, stru
 void cf_observe_sizes(const struct cf_call *call, double own_mean);
 /* Whether calls are counted: COLLFORGE_PROFILE is set. */
 bool cf_observe_counts(void);
-/* A nonblocking call begins, whose end is not seen. bytes as in cf_observe_call. Only if calls are
- * counted. */
+/* A nonblocking call begins. bytes as in cf_observe_call. Only if calls are counted. */
 void cf_observe_nonblocking(struct cf_state *state, int collective, int64_t bytes);
+/* One that a variant served has ended, seconds after its start. in_mpi: how long the program was in
+ * MPI meanwhile. May be called in any thread. */
+void cf_observe_ended(const struct cf_state *state, int collective, int64_t bytes, double seconds,
+                      double in_mpi);
 /* What serves calls of this many bytes. choice: NULL for native. */
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
                        const struct cf_choice *choice, struct cf_call *call);
@@ -43,8 +46,9 @@ void cf_observe_leave(struct cf_state *state);
  * COLLFORGE_PROFILE, as CSV. Collective if profiling is on. The columns:
  *
  * - collective, layout, bytes_from, bytes_to (both included), calls
- * - blocking: 1, or 0 for nonblocking calls, of which seconds and waited are 0, and call_bytes of
- * those whose sizes no rank knows alone
+ * - blocking: 1, or 0 for nonblocking calls. Of those that variants serve, seconds are from start
+ * to end, and waited how long the program was in MPI meanwhile; of others both are 0, and so are
+ * call_bytes of those whose sizes no rank knows alone
  * - origin: how the communicators were made: world, duplicate (of one that had a state), other
  * - communicators: their number; ranks: how many ranks called on one of them; dropped: on how many
  * of them the guard dropped a variant

@@ -81,6 +81,7 @@ void cf_profile_add(const struct cf_profile_key *key, const struct cf_profile_su
         row->sums.bytes += sums->bytes;
         row->sums.rank_calls += sums->rank_calls;
         row->sums.seconds += sums->seconds;
+        row->sums.in_mpi += sums->in_mpi;
     }
     (void)pthread_mutex_unlock(&profile.mutex);
 }
@@ -178,8 +179,11 @@ static bool leaves_early(const struct cf_profile_key *key) {
     return info->rooted || info->prefix || info->varies == CF_VARIES_PAIR || key->bucket < 0;
 }
 
-/* By the differences between the ranks. */
+/* By the differences between the ranks; of nonblocking calls, the time in MPI. */
 static double waited(const struct row *row) {
+    if (!row->key.blocking) {
+        return row->sums.in_mpi;
+    }
     const double seconds = row->sums.seconds - row->least * row->sums.rank_calls;
     const bool alone = row->sums.rank_calls <= row->sums.calls;
     return alone || leaves_early(&row->key) || seconds < 0 ? 0 : seconds;

@@ -20,7 +20,7 @@ struct cf_profile_key {
 /* Doubles, so that one reduction sums them. The first four are counted by rank 0 of each
  * communicator, the others by all its ranks, and so are bytes that only an exchange would tell. */
 struct cf_profile_sums {
-    double communicators, dropped, calls, bytes, rank_calls, seconds;
+    double communicators, dropped, calls, bytes, rank_calls, seconds, in_mpi;
     double ranks; /* 1 on each that has the row */
 };
 

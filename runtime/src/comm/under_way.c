@@ -3,10 +3,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/coroutine.h"
 #include "base/library.h"
 #include "base/log.h"
+#include "base/now.h"
+#include "comm/observe.h"
 #include "comm/progress_thread.h"
 #include "place/connect.h"
 
@@ -21,6 +24,47 @@ static struct cf_under_way *first, *last;
 static atomic_int count;
 static atomic_bool hooked; /* the MPI library calls advance_in_hook; changes under the lock */
 static bool has_hook, has_thread;
+
+/*
+ * ---- time, for the profile --------------------------------------------------------------------
+ *
+ * A program that waits in MPI makes progress again and again. What passes between two polls is time
+ * in MPI, too, if the thread has hardly computed meanwhile: it may have had to share its core.
+ */
+
+static const double LEAST_COMPUTED = 1e-4; /* seconds, between two polls */
+static const double MOST_SHARED = 0.1;     /* seconds without a core */
+static double in_mpi, last_poll;
+static _Thread_local double last_computed;
+static _Thread_local bool in_thread; /* the progress thread, whose polls tell nothing */
+
+static double computed(void) {
+    struct timespec time = {0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* inside: since the last call, the program was in here. */
+static void count_time(bool inside) {
+    if (!has_hook || in_thread || !cf_observe_counts()) {
+        return;
+    }
+    const double now = cf_now();
+    const double computed_now = computed();
+    const bool waited =
+        computed_now - last_computed < LEAST_COMPUTED && now - last_poll < MOST_SHARED;
+    in_mpi += inside || waited ? now - last_poll : 0;
+    last_poll = now;
+    last_computed = computed_now;
+}
+
+static void tell_time(const struct cf_under_way *call) {
+    count_time(true);
+    if (has_hook && call->collective >= 0) {
+        cf_observe_ended(call->state, call->collective, call->bytes, cf_now() - call->begin,
+                         in_mpi - call->in_mpi);
+    }
+}
 
 /* ---- the requests ---------------------------------------------------------------------------- */
 
@@ -93,10 +137,12 @@ static int advance_here(bool in_hook) {
         return 0;
     }
     struct cf_under_way *before = NULL;
+    count_time(false);
     for (struct cf_under_way *call = first; call != NULL;) {
         struct cf_under_way *const next = call->next;
         if (go_on(call)) {
             take_out(call, before);
+            tell_time(call);
             call->complete(call); /* which may free it, or start it again */
             ended++;
         } else {
@@ -104,6 +150,7 @@ static int advance_here(bool in_hook) {
         }
         call = next;
     }
+    count_time(true);
     const bool idle = first == NULL;
     hooked = hooked && !(in_hook && idle);
     (void)pthread_mutex_unlock(&mutex);
@@ -196,6 +243,7 @@ static void finish_requests(int n, const MPI_Request *requests) {
 /* For the thread. False if nothing is under way. */
 static bool poll_once(void) {
     const bool busy = atomic_load(&count) > 0;
+    in_thread = true;
     if (busy) {
         wait_a_little();
     }
@@ -225,6 +273,9 @@ void cf_under_way_queue(struct cf_under_way *call) {
     call->coroutine = NULL;
     call->next = NULL;
     (void)pthread_mutex_lock(&mutex);
+    count_time(false);
+    call->begin = last_poll;
+    call->in_mpi = in_mpi;
     *(last == NULL ? &first : &last->next) = call;
     last = call;
     call->state->under_way++;

@@ -21,6 +21,9 @@ struct cf_under_way {
     struct cf_state *state;
     int err;
     MPI_Request request;
+    int collective; /* for the profile; -1: not counted there */
+    int64_t bytes;
+    double begin, in_mpi;           /* when it started, and the seconds in MPI before */
     struct cf_coroutine *coroutine; /* NULL: waits for an earlier one of its communicator */
     struct cf_under_way *next;      /* of all communicators, in the order of their start */
 };

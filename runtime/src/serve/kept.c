@@ -169,7 +169,7 @@ int cf_kept_make(struct cf_state *state, const struct cf_choice *choice,
     if (self == NULL) {
         return cf_raise(what->args->comm, MPI_ERR_NO_MEM);
     }
-    *self = (struct cf_kept){.call = {.state = state},
+    *self = (struct cf_kept){.call = {.state = state, .collective = -1},
                              .choice = choice,
                              .args = *what->args,
                              .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL},

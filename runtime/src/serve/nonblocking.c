@@ -65,6 +65,8 @@ static int begin(struct cf_state *state, const struct cf_choice *choice,
     struct cf_kept *kept = NULL;
     CF_TRY(cf_kept_make(state, choice, what, &kept));
     kept->found = *found;
+    kept->call.collective = what->collective;
+    kept->call.bytes = found->bytes;
     kept->call.run = run;
     kept->call.free = release;
     const int err = cf_under_way_start(&kept->call, request);

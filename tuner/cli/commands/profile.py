@@ -90,20 +90,31 @@ def run_show(args: argparse.Namespace) -> int:
     if found.rows:
         tables.show(table, args.wide)
         print(NOTE if args.wide else NOTE.partition(";")[0])
-    _tell_nonblocking(found)
+    _tell_nonblocking(found, args.most)
     if args.plot:
         plots.draw(picture(found, args.most), args.plot)
     tables.write_document(args, found.rows, seconds=found.seconds, nonblocking=found.nonblocking)
     return 0
 
 
-def _tell_nonblocking(found: Profile) -> None:
-    counts = sorted(found.nonblocking.items(), key=lambda pair: -pair[1])
-    if counts:
-        words = ", ".join(f"{calls} of {name}" for name, calls in counts)
-        print(
-            f"nonblocking calls, native without COLLFORGE_NONBLOCKING=1; their time is not known: {words}"
-        )
+def _tell_nonblocking(found: Profile, most: int) -> None:
+    if not found.nonblocking:
+        return
+    table = tables.narrow("nonblocking calls")
+    for name in ("collective", "layout"):
+        table.add_column(name)
+    for name in ("bytes", "calls", "under way", "overlap"):
+        table.add_column(name, justify="right")
+    for row in found.nonblocking[:most]:
+        known = row.overlap is not None
+        times = [f"{_part(found, row.seconds):.1%}", f"{row.overlap:.0%}"] if known else ["", ""]
+        size = units.format_about(row.size)
+        table.add_row(row.collective, escape(row.layout), size, str(row.calls), *times)
+    tables.show(table)
+    print(
+        "under way: part of the job's time; overlap: the part of that which the program was not in MPI. "
+        "Native's, as all without COLLFORGE_NONBLOCKING=1, are not known"
+    )
 
 
 def _title(found: Profile) -> str:
@@ -189,7 +200,7 @@ def run_gain(args: argparse.Namespace) -> int:
             {"mpi": library.name, "calls": row, "saved": one.seconds, "by": one.by}
             for row, one in zip(found.rows, saved)
         ]
-    _tell_nonblocking(found)
+    _tell_nonblocking(found, args.most)
     if any(str(row["by"]).startswith("native:") for row in rows):
         command = ["collforge", "tune", "--profile", *map(str, args.files), "--system", args.system]
         command += [*(["--mpi", args.mpi] if args.mpi else []), "--db", str(args.db)]
