@@ -268,13 +268,17 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
 
 
 def simulable(made: Manifest, cases: Sequence[str]) -> list[str]:
-    """Without those of families that a simulation leaves out, which are printed."""
-    of = {text: split_name(case.parse(text).variant)[0] for text in cases}
-    known = {NATIVE, *(entry.family for entry in made.variants)}
-    left_out = sorted({family for family in of.values() if family not in known})
-    for family in left_out:
-        print(f"left out: {family} cannot be simulated")
-    kept = [text for text, family in of.items() if family in known]
+    """Without those whose variants a simulation leaves out, which are printed."""
+    kept, left_out = [], set[str]()
+    for text in cases:
+        one = case.parse(text)
+        try:
+            if one.variant != NATIVE:
+                entry_of(made, one).completed(one.variant, from_name(one.layout).facts())
+            kept.append(text)
+        except CollforgeError:
+            left_out.add(f"{one.collective}:{one.variant}")
+    print("".join(f"left out: {name} cannot be simulated\n" for name in sorted(left_out)), end="")
     if cases and not kept:
         raise CollforgeError("nothing to time: no call can be simulated")
     return kept

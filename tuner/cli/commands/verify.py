@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rich.progress import Progress
 
@@ -13,7 +14,7 @@ from collforge.case import Case, parse
 from collforge.cases import TIERS, native_cases, verification_cases
 from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest, VariantEntry
-from collforge.layout import Layout
+from collforge.layout import Layout, from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build
 from collforge.tuner.cli.command import Subparsers, add_command
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         check_alone(args)
     if args.native and args.family:
         raise CollforgeError("--native verifies no family: leave out --family")
-    named = [parse(text) for text in args.cases]
+    named = [replace(one, layout=from_name(one.layout).name) for one in map(parse, args.cases)]
     found = find_libraries(args.mpi)
     sites = [measuring.site_of(args.system, args.config, library) for library in found]
     check(
