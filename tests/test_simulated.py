@@ -152,11 +152,11 @@ def test_a_figure_of_a_simulation_needs_one_launch(collforge: Launch, tmp_path: 
     """By the rules of two libraries, each of which the paper's claims are judged for."""
     verdicts = tmp_path / "verdicts.json"
     where = ["--mpi", "smpi-openmpi,smpi-mpich", "--system", "simulated", "--layout", "4x4"]
-    for figure in ("2", "7"):
+    for figure in ("2", "5", "7"):
         words = ["reproduce", "multi-lane", figure, *where, "--quick", "--again"]
         done = collforge(*words, "--json", str(verdicts), timeout=600)
         assert done.returncode == 0, done.stdout + done.stderr
         judged = json.loads(verdicts.read_text(encoding="utf-8"))["rows"]
-        told = [row for row in judged if row["reason"] != "no such row was measured"]
+        told = [row for row in judged if "was measured" not in row["reason"]]
         assert len({row["mpi"] for row in told}) == int(figure == "7") + 1
         assert {row["verdict"] for row in told} <= {"holds", "does not hold"}, told
