@@ -122,7 +122,10 @@ def rows(program: Path, layouts: Sequence[str]) -> Iterator[Price]:
 
 def picture(found: Sequence[Price]) -> LinePicture:
     """What the first call costs more than a later one, and what it keeps, against what is expected of them."""
-    of = {variant: [one for one in found if one.variant == variant] for variant in VARIANTS}
+    of = {
+        variant.partition("[")[0].replace("=", " "): [p for p in found if p.variant == variant]
+        for variant in VARIANTS
+    }
     longest = max(of.values(), key=len)
     time, kept = "first call less the second, us", "bytes of a rank"
     panels = {

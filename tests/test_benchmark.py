@@ -68,6 +68,7 @@ def test_seconds_have_three_digits() -> None:
     assert told == ["1234 s", "113 ms", "1.50 ms", "1.00 ms", "0.0200 us"]
 
 
+@pytest.mark.wide
 def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_path: Path) -> None:
     """It is measured in as many launches; a variable that breaks the launch shows that the ranks get it."""
     where = ["--system", "local", "--mpi", "openmpi", "--layout", "2x1"]
@@ -83,6 +84,7 @@ def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_pat
     assert broken.returncode != 0
 
 
+@pytest.mark.wide
 @pytest.mark.either
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_natives_own_algorithms_are_candidates(mpi: str, collforge: Launch, tmp_path: Path) -> None:

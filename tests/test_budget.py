@@ -188,6 +188,7 @@ def runs(database: Path) -> Counter[str]:
     return Counter(layout for layout, _ in found)
 
 
+@pytest.mark.wide
 def test_a_tuning_keeps_its_number_of_jobs(tmp_path: Path) -> None:
     database = tmp_path / "t.db"
     words = command(database, "--layout", "2x1,1x2", "--max-jobs", "2")

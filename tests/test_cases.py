@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from support import mostly_wide
 
 from collforge import case, cases, layout
 from collforge.errors import CollforgeError
@@ -81,7 +82,7 @@ def test_uneven_blocks_meet_everything(made: manifest.Manifest, tier: str) -> No
             assert pairs == {(row[other], form) for row in rows for form in (False, True)}, other
 
 
-@pytest.mark.parametrize("tier", cases.TIERS)
+@pytest.mark.parametrize("tier", mostly_wide(cases.TIERS, *cases.TIERS[:2]))
 def test_where_nothing_moves_each_rank_is_late_once(made: manifest.Manifest, tier: str) -> None:
     silent = {entry.name for entry in made.collectives if entry.moves_nothing}
     for variant in made.variants:

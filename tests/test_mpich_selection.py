@@ -138,6 +138,7 @@ def test_a_library_without_trees_is_refused(tmp_path: Path) -> None:
         Trees.of(old)
 
 
+@pytest.mark.wide
 def test_rules_that_calls_do_not_come_to_are_removed(
     trees: Trees, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

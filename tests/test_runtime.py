@@ -198,6 +198,7 @@ def test_preloaded_under_an_unmodified_program(build: Build, tmp_path: Path) -> 
     assert any("allreduce@2x1, 4 to 4 bytes: full_lane" in line for line in done.log)
 
 
+@pytest.mark.wide
 @pytest.mark.either
 def test_makefile_follows_the_generated_files(build: Build, tmp_path: Path) -> None:
     generated = tmp_path / "generated"

@@ -18,6 +18,7 @@ from pathlib import Path
 from collforge import launch_log, reframe_checks
 from collforge.case import Case
 from collforge.errors import CollforgeError
+from collforge.home import home
 from collforge.layout import from_name
 from collforge.reframe_checks import allocation
 from collforge.reframe_checks.systems.simulated import KIND
@@ -146,7 +147,9 @@ def run_check(
 def _run_reframe(site: Site, command: list[str], folder: Path, watch: Watch) -> None:
     """Runs ReFrame until it ends. Raises JobError if there is no folder/report.json then."""
     # ReFrame's database is for its own sessions, by which a site compares its nights.
-    env = {**os.environ, **site.variables, "RFM_ENABLE_RESULTS_STORAGE": "no"}
+    # Absolute, because ReFrame runs in another folder.
+    own = {"COLLFORGE_HOME": str(home()), "RFM_ENABLE_RESULTS_STORAGE": "no"}
+    env = {**os.environ, **site.variables, **own}
     with (
         (folder / "reframe.out").open("w", encoding="utf-8") as out,
         _child(command, env, out.fileno()) as process,
