@@ -25,9 +25,8 @@ NAMES = (*RANKS, "read", "written", "segments", "part_segments", "window")
 ``doublings``: the logarithm of p to base 2, rounded up; ``levels``: to base ``radix``, the parameter (2 without
 it); ``top``: the radix to the power of levels - 1. ``children``: of the root of a radix-nomial tree (lane.h).
 Recursive multiplying has ``exchanges``, in which a rank has ``met`` others; ``odd``: 1 if ranks are left over.
-``read``, ``written``: the most bytes of a rank. ``segments``: the
-number in the larger of the two, ``part_segments`` in the p-th part of it; ``window``: how many are under
-way at once.
+``read``, ``written``: the most bytes of a rank. ``segments``: the number in the larger of the two,
+``part_segments`` in the p-th part of it; ``window``: how many are under way at once.
 """
 
 
@@ -90,7 +89,8 @@ def among(
     cut = segment or math.inf
     levels = sum((p > float(radix) ** n for n in range(25)), 0 * p)
     top = float(radix) ** np.maximum(levels - 1, 0)
-    power = np.where(p == top * radix, p, top)  # of the radix, up to p
+    powers = np.maximum(levels - (p < top * radix), 0)  # the logarithm, rounded down
+    power = float(radix) ** powers
     last = p // power
     return {
         "p": p,
@@ -99,8 +99,8 @@ def among(
         "levels": levels,
         "top": top,
         "children": (levels - 1) * (radix - 1) + np.ceil(p / top) - 1,
-        "exchanges": np.where(power > top, levels, levels - 1 + (last > 1)),
-        "met": np.where(power > top, levels, levels - 1) * (radix - 1) + last - 1,
+        "exchanges": powers + (last > 1),
+        "met": powers * (radix - 1) + last - 1,
         "odd": (power * last != p) * 1,
         "read": read,
         "written": written,

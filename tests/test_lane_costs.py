@@ -134,5 +134,5 @@ def wrong(
     return [
         f"{collective} by {name} on {nodes} nodes: {what} {one}, stated {other}"
         for what, one, other in zip(("rounds", "bytes", "messages"), found, stated)
-        if not 0.5 <= one / other <= 1.7
+        if not 0.5 <= one / other <= (1.7 if "radix=4" in name else 1.6)
     ]

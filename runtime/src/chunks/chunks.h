@@ -71,9 +71,8 @@ struct cf_chunk_set {
 
 /*
  * Creates the communicators; *ready is false, on all ranks, if one of them could not be created, or
- * for too many chunks and ranks.
- * The first call with this n and order is collective over the communicator. Later calls only search
- * a list. Returns an MPI error class.
+ * for too many chunks and ranks. The first call with this n and order is collective over the
+ * communicator. Later calls only search a list. Returns an MPI error class.
  */
 int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready);
 /* The set that cf_chunks_ready created, or NULL. */

@@ -182,10 +182,8 @@ static void set_key(struct cf_profile_key *key, const struct cf_state *state, in
 void cf_observe_ended(const struct cf_state *state, int collective, int64_t bytes, double seconds,
                       double in_mpi) {
     struct cf_profile_key key;
-    if (profiling) {
-        set_key(&key, state, collective, bucket_of(bytes), false);
-        cf_profile_add(&key, &(struct cf_profile_sums){.seconds = seconds, .in_mpi = in_mpi});
-    }
+    set_key(&key, state, collective, bucket_of(bytes), false);
+    cf_profile_add(&key, &(struct cf_profile_sums){.seconds = seconds, .in_mpi = in_mpi});
 }
 
 static void add_to_profile(const struct cf_state *state, const struct cf_tally *tally) {

@@ -26,7 +26,7 @@ bool cf_observe_counts(void);
 /* A nonblocking call begins. bytes as in cf_observe_call. Only if calls are counted. */
 void cf_observe_nonblocking(struct cf_state *state, int collective, int64_t bytes);
 /* One that a variant served has ended, seconds after its start. in_mpi: how long the program was in
- * MPI meanwhile. May be called in any thread. */
+ * MPI meanwhile. Only if calls are counted; in any thread. */
 void cf_observe_ended(const struct cf_state *state, int collective, int64_t bytes, double seconds,
                       double in_mpi);
 /* What serves calls of this many bytes. choice: NULL for native. */

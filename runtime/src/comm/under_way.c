@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "base/coroutine.h"
 #include "base/library.h"
@@ -38,29 +37,22 @@ static double in_mpi, last_poll;
 static _Thread_local double last_computed;
 static _Thread_local bool in_thread; /* the progress thread, whose polls tell nothing */
 
-static double computed(void) {
-    struct timespec time = {0};
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* inside: since the last call, the program was in here. */
 static void count_time(bool inside) {
     if (!has_hook || in_thread || !cf_observe_counts()) {
         return;
     }
     const double now = cf_now();
-    const double computed_now = computed();
-    const bool waited =
-        computed_now - last_computed < LEAST_COMPUTED && now - last_poll < MOST_SHARED;
+    const double computed = cf_clock(CLOCK_THREAD_CPUTIME_ID);
+    const bool waited = computed - last_computed < LEAST_COMPUTED && now - last_poll < MOST_SHARED;
     in_mpi += inside || waited ? now - last_poll : 0;
     last_poll = now;
-    last_computed = computed_now;
+    last_computed = computed;
 }
 
 static void tell_time(const struct cf_under_way *call) {
     count_time(true);
-    if (has_hook && call->collective >= 0) {
+    if (has_hook && call->collective >= 0 && cf_observe_counts()) {
         cf_observe_ended(call->state, call->collective, call->bytes, cf_now() - call->begin,
                          in_mpi - call->in_mpi);
     }

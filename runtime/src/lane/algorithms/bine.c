@@ -6,22 +6,10 @@
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
-/* Steps among the active ranks, a power of two. */
-static int steps_of(const struct cf_butterfly *who) {
-    int steps = 0;
-    while (who->active >> (steps + 1) > 0) {
-        steps++;
-    }
-    return steps;
-}
-
 /* 1 - 2 + 4 - ..., step + 1 terms: 1, -1, 3, -5, 11, ... */
 static int distance(int step) {
-    int sum = 1;
-    for (int i = 0; i < step; i++) {
-        sum = 1 - 2 * sum;
-    }
-    return sum;
+    const int power = 1 << (step + 1);
+    return (step % 2 == 0 ? 1 + power : 1 - power) / 3;
 }
 
 static int peer_in(const struct cf_butterfly *who, int step) {
@@ -37,7 +25,7 @@ static int peer_in(const struct cf_butterfly *who, int step) {
  * first keep the lower half; then 0 3 and 2 5; then the even ones.
  */
 static int half_of(const struct cf_butterfly *who, int index, int step) {
-    if (step == steps_of(who) - 1) {
+    if (who->active >> (step + 1) == 1) { /* the last one */
         return index % 2;
     }
     const int even = index % 2 == 0 ? index : index - distance(step + 1);
@@ -47,7 +35,7 @@ static int half_of(const struct cf_butterfly *who, int index, int step) {
 /* The part that an index keeps after all steps. With 8 indices: 0 7 4 1 2 5 6 3. */
 static int part_of(const struct cf_butterfly *who, int index) {
     int part = 0;
-    for (int step = 0; step < steps_of(who); step++) {
+    for (int step = 0; who->active >> step > 1; step++) {
         part = 2 * part + half_of(who, index, step);
     }
     return part;
@@ -80,7 +68,7 @@ static int exchange(const struct cf_lane_call *call, struct cf_message out, stru
 /* data has this rank's operand; in the end its part there has the sum. */
 static int reduce_parts(const struct cf_lane_call *call, const struct cf_butterfly *who,
                         const struct cf_split *parts, void *data, void *coming) {
-    for (int step = 0; step < steps_of(who); step++) {
+    for (int step = 0; who->active >> step > 1; step++) {
         const struct halves halves = halves_of(call, who, parts, data, step);
         struct cf_message in = halves.kept;
         in.data = coming;
@@ -93,7 +81,11 @@ static int reduce_parts(const struct cf_lane_call *call, const struct cf_butterf
 /* The way back: data has this rank's part, and in the end all. */
 static int gather_parts(const struct cf_lane_call *call, const struct cf_butterfly *who,
                         const struct cf_split *parts, void *data) {
-    for (int step = steps_of(who) - 1; step >= 0; step--) {
+    int step = 0;
+    while (who->active >> step > 1) {
+        step++;
+    }
+    while (step-- > 0) {
         const struct halves halves = halves_of(call, who, parts, data, step);
         CF_TRY(exchange(call, halves.kept, halves.given));
     }
