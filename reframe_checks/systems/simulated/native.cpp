@@ -10,6 +10,8 @@
  * all vectors to all.
  * - Alltoall by Bruck: SimGrid's moves each block by a message of a rank to itself, which at a
  * thousand ranks takes the simulation minutes.
+ * - Set-up of a communicator (Comm::init_smp, by the rules of MPICH, MVAPICH2 and Intel): SimGrid's
+ * sends a rank's number around a ring of all ranks, p^2 messages.
  * - An operator takes the time of its bytes: SMPI's cost nothing. SMPI_OP_NS: ns of a byte.
  */
 #include <algorithm>
@@ -64,7 +66,7 @@ Reduce reduce__ompi_basic_linear, reduce__ompi_in_order_binary, reduce__ompi_bin
     reduce__ompi_pipeline, reduce__ompi_binary;
 ReduceScatter reduce_scatter__default, reduce_scatter__ompi_basic_recursivehalving,
     reduce_scatter__ompi_ring;
-Exchange alltoall__bruck, alltoall__basic_linear, alltoall__ring;
+Exchange alltoall__bruck, alltoall__pair, alltoall__basic_linear, alltoall__ring;
 Irregular alltoallv__ring;
 Exchange allgather__pair, allgather__rdb, allgather__bruck, allgather__ring,
     allgather__ompi_neighborexchange;
@@ -263,8 +265,7 @@ int pipeline(void *data, int n, MPI_Datatype type, int root, MPI_Comm comm, doub
 
 } // namespace
 
-/* ---- the decisions of Open MPI 4.0.2 (ompi/mca/coll/tuned/coll_tuned_decision_fixed.c)
- * ---------------------- */
+/* The decisions of Open MPI 4.0.2 (ompi/mca/coll/tuned/coll_tuned_decision_fixed.c). */
 
 int allreduce__ompi(VECTOR_OP, MPI_Comm comm) {
     const double bytes = bytes_of(type, n);
@@ -375,6 +376,26 @@ int alltoall__bruck(BLOCKS, MPI_Comm comm) {
     position = 0;
     MPI_Unpack(result.data(), all, &position, out, got * size, recvtype, comm);
     return MPI_SUCCESS;
+}
+
+static Exchange *of_simgrid(const char *symbol) {
+    return reinterpret_cast<Exchange *>(dlsym(RTLD_NEXT, symbol));
+}
+
+/* No rule takes a ring for so few bytes: it is that of Comm::init_smp. */
+int allgather__ring(BLOCKS, MPI_Comm comm) {
+    static auto *const original =
+        of_simgrid("_ZN7simgrid4smpi15allgather__ringEPKviPNS0_8DatatypeEPviS4_PNS0_4CommE");
+    const bool is_setup = bytes_of(recvtype, got) <= sizeof(int);
+    return (is_setup ? allgather__bruck : original)(BLOCK_ARGS, comm);
+}
+
+/* SimGrid's rules for MPICH take it for an odd number of ranks, which it refuses. MPICH takes a
+ * ring. */
+int alltoall__pair(BLOCKS, MPI_Comm comm) {
+    static auto *const original =
+        of_simgrid("_ZN7simgrid4smpi14alltoall__pairEPKviPNS0_8DatatypeEPviS4_PNS0_4CommE");
+    return (is_power_of_two(size_of(comm)) ? original : alltoall__ring)(BLOCK_ARGS, comm);
 }
 
 int alltoall__ompi(BLOCKS, MPI_Comm comm) {
