@@ -318,6 +318,15 @@ static bool complete_communicators(struct cf_comm *comm, const void *completed) 
 }
 
 /* Succeeds on all ranks or on none. */
+int cf_raise(MPI_Comm comm, int err) {
+    (void)PMPI_Comm_call_errhandler(comm, err);
+    if (err == MPI_ERR_NO_MEM) {
+        cf_warn("out of memory on a rank that others wait for; the job ends here");
+        (void)PMPI_Abort(MPI_COMM_WORLD, err);
+    }
+    return err;
+}
+
 int cf_state_complete(struct cf_state *state) {
     bool done = false;
     if (state->stage != CF_STAGE_LOCAL) {

@@ -163,6 +163,10 @@ struct cf_state *cf_state_allocate(void);
  * is no longer CF_STAGE_LOCAL, equal on all ranks. Returns an MPI error class. */
 int cf_state_complete(struct cf_state *state);
 
+/* Reports a component's error as the call's, and returns it. Out of memory may affect one rank
+ * only, while others wait for its messages: the job is aborted. */
+int cf_raise(MPI_Comm comm, int err);
+
 /* Makes the next calls on the communicator take the full checks. Other threads may be calling. */
 void cf_state_unsettle(struct cf_state *state);
 /* For the states of all communicators that have one of their own. Under a lock. */

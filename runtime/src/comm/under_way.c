@@ -160,9 +160,8 @@ static int advance_in_hook(void) {
 /* A thread is in a set-up: what MPI calls meanwhile may make communicators, too. */
 static _Thread_local bool in_set_up;
 
-static bool is_of_interest(MPI_Comm comm, struct cf_state **state) {
-    return comm != MPI_COMM_NULL && cf_state_of(comm, state) == MPI_SUCCESS &&
-           (*state)->comm.layout.size > 1 && (*state)->rules != NULL;
+static bool is_of_interest(const struct cf_state *state) {
+    return state->comm.layout.size > 1 && state->rules != NULL;
 }
 
 /*
@@ -170,7 +169,7 @@ static bool is_of_interest(MPI_Comm comm, struct cf_state **state) {
  * their sizes are exchanged there, or a variant is on trial. On all ranks alike; what is refused is
  * asked for once.
  */
-static void prepare_variants(struct cf_state *state) {
+static int prepare_variants(struct cf_state *state) {
     const struct cf_choice *before = NULL;
     bool order = false;
     bool ready = false;
@@ -181,24 +180,32 @@ static void prepare_variants(struct cf_state *state) {
             order |= cf_collectives[choice->variant->collective].sized == CF_SIZED_EXCHANGED ||
                      (choice->evidence == CF_EXPECTED && cf_runtime.guard != CF_GUARD_OFF);
             if (!choice->variant->only_blocking) {
-                (void)cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
+                CF_TRY(cf_prepare(choice->variant, &state->comm, choice->parameter, &ready));
             }
         }
         before = choice;
     }
-    if (order) {
-        (void)cf_order_ready(&state->comm, &ready);
+    return order ? cf_order_ready(&state->comm, &ready) : MPI_SUCCESS;
+}
+
+static int set_up(MPI_Comm comm) {
+    struct cf_state *state = NULL;
+    CF_TRY(cf_state_of(comm, &state));
+    if (is_of_interest(state)) {
+        CF_TRY(cf_state_complete(state));
+        CF_TRY(state->stage == CF_STAGE_COMPLETE ? prepare_variants(state) : MPI_SUCCESS);
     }
+    return MPI_SUCCESS;
 }
 
 void cf_under_way_set_up(MPI_Comm comm) {
-    struct cf_state *state = NULL;
-    if (cf_runtime.nonblocking && !in_set_up && is_of_interest(comm, &state)) {
+    if (cf_runtime.nonblocking && !in_set_up && comm != MPI_COMM_NULL) {
         in_set_up = true;
-        if (cf_state_complete(state) == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
-            prepare_variants(state);
-        }
+        const int err = set_up(comm);
         in_set_up = false;
+        if (err == MPI_ERR_NO_MEM) { /* the other ranks are set up, and will start variants */
+            (void)cf_raise(comm, err);
+        }
     }
 }
 
@@ -250,8 +257,8 @@ void cf_under_way_begin(bool wanted) {
     has_hook = cf_library.call_in_progress != NULL && cf_library.call_in_progress(NULL);
     has_thread = cf_progress_thread_begin(poll_once, !has_hook);
     cf_runtime.nonblocking = cf_all_agree(has_hook || has_thread);
-    if (!cf_runtime.nonblocking && is_of_interest(MPI_COMM_WORLD, &world) &&
-        world->comm.layout.rank == 0) {
+    if (!cf_runtime.nonblocking && cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS &&
+        is_of_interest(world) && world->comm.layout.rank == 0) {
         cf_warn(
             "COLLFORGE_NONBLOCKING is ignored: this %s cannot call others when it makes progress; "
             "COLLFORGE_PROGRESS=thread can",

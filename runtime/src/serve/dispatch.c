@@ -75,15 +75,6 @@ static bool serves(const struct cf_state *state, const struct cf_choice *choice,
     return applies(choice, &facts, few);
 }
 
-int cf_raise(MPI_Comm comm, int err) {
-    (void)PMPI_Comm_call_errhandler(comm, err);
-    if (err == MPI_ERR_NO_MEM) {
-        cf_warn("out of memory on a rank that others wait for; the job ends here");
-        (void)PMPI_Abort(MPI_COMM_WORLD, err);
-    }
-    return err;
-}
-
 /* Whether all checks of the last call cover this one, except of its counts and root. */
 static inline bool is_settled(const struct cf_last *last, const struct cf_args *args) {
     return last->settled && last->op == args->op && last->both == args->sendtype &&

@@ -27,10 +27,6 @@ const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm, struct 
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args,
                struct cf_call *call);
 
-/* Reports a component's error as the call's, and returns it. Out of memory may affect one rank
- * only, while others wait for its messages: the job is aborted. */
-int cf_raise(MPI_Comm comm, int err);
-
 /* Tells the profile the sizes of a call, where no other rank knows them. */
 static inline void cf_sized(int collective, const struct cf_args *args,
                             const struct cf_call *call) {
