@@ -15,6 +15,8 @@ from pathlib import Path
 from programs.recipe import RECIPES, Recipe, Source, load
 from support import TOP, execute
 
+from collforge.toolchain import libraries
+
 HOME = TOP / "build" / "programs"
 FETCH_SECONDS = 300
 BUILD_SECONDS = 1200
@@ -49,11 +51,13 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _run_script(recipe: Recipe, mpi: str, folder: Path) -> None:
+    mpicc = libraries.find(mpi).mpicc
+    fortran = mpicc.with_name(mpicc.name.replace("cc", "fort"))
     variables = {
         "MPI": mpi,
-        "MPICC": f"mpicc.{mpi}",
-        "MPICXX": f"mpicxx.{mpi}",
-        "MPIFC": f"mpifort.{mpi}",
+        "MPICC": str(mpicc),
+        "MPICXX": str(mpicc.with_name(mpicc.name.replace("cc", "cxx"))),
+        "MPIFC": str(fortran) if fortran.exists() else "",
         "PYTHON": sys.executable,
         "RECIPE": str(RECIPES / recipe.name),
     }

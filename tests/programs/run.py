@@ -26,10 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from programs import build, winners
 from programs.recipe import Recipe, Run, listed_runs, recipes
-from support import SHARED_HOME, launch_local, serves
+from support import SHARED_HOME, execute, serves
 
 from collforge.generator import load
 from collforge.mpi_library import MpiLibrary
+from collforge.reframe_checks.mpirun import PRELOAD, local_command
 from collforge.toolchain import build as runtime_build
 from collforge.toolchain import libraries
 
@@ -98,9 +99,11 @@ class Installed:
         for name in run.files:
             shutil.copy(self.folder / name, folder)
         argv = [word.replace("{build}", str(self.folder)) for word in run.argv]
-        argv = ["env", f"--chdir={folder}", *argv]
+        own = [f"{name}={value}" for name, value in variables.items() if name != "LD_PRELOAD"]
+        preload = ["sh", "-c", PRELOAD, variables["LD_PRELOAD"]] if variables else []
+        start = [*local_command(self.mpi, run.ranks), "env", f"--chdir={folder}", *own]
         try:
-            done = launch_local(self.mpi, run.ranks, argv, variables, run.seconds)
+            done = execute([*start, *preload, *argv], timeout=run.seconds)
         except subprocess.TimeoutExpired:
             return Output(None, "", "")
         written = (folder / run.output).read_text() if run.output else ""
@@ -262,7 +265,7 @@ def main() -> None:
     names = [recipe.name for recipe in recipes()]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=names, action="append")
-    parser.add_argument("--mpi", choices=sorted(libraries.DEBIAN_PACKAGES), action="append")
+    parser.add_argument("--mpi", metavar="NAME", action="append", help="of `collforge mpi list`; default: both of Debian")
     parser.add_argument(
         "--map", choices=MAPS, action="append", help="the node maps; all by default"
     )
