@@ -147,6 +147,16 @@ def test_native_is_a_loop_where_it_grew_like_one(made: Manifest) -> None:
     assert math.exp(mean) == pytest.approx(1e-4, rel=0.1) and spread < 0.1
 
 
+@pytest.mark.parametrize("ranks", [(1,), (4,), (2, 4)])
+def test_laws_that_grow_alike_count_once(made: Manifest, ranks: tuple[int, ...]) -> None:
+    """On nodes with equal ranks a loop over nodes is one over ranks."""
+    shapes = tuple((nodes, each) for nodes in (2, 4) for each in ranks)
+    sites = sources(made, (CHAIN,), shapes, slow).sites["bcast"]
+    laws = extrapolation.native_growth(sites, 14.0, (16, ranks[0]))
+    assert len(laws) == (3 if len(ranks) == 1 else 4)
+    assert math.fsum(weight for _, weight in laws) == pytest.approx(1)
+
+
 def test_native_stays_where_the_gain_is_in_doubt(made: Manifest) -> None:
     """A chain's gain of 60 % on 4 nodes is lost if native does not grow as much."""
     chain = variant_of(made, "bcast", CHAIN)
@@ -167,22 +177,35 @@ def test_a_model_that_missed_is_doubted(made: Manifest) -> None:
     assert doubts[0] < 0.5 * doubts[1]
 
 
-def test_what_makes_all_times_longer_is_no_gain(made: Manifest) -> None:
-    """Where ranks share cores, say: all times grow with the root of the ranks, beyond what the model knows."""
-    found = sources(made, (CHAIN, TREE), SMALL, slow)
-    crowded = {}
+def with_ranks(found: Sources, power: float) -> Sources:
+    """All times, native's, too, grow with this power of the ranks, beyond what the model knows."""
+    history = {}
     for problem, launches in found.history.items():
-        factor = math.sqrt(from_name(problem.partition("@")[2].partition(",")[0]).size)
-        crowded[problem] = [
+        factor = from_name(problem.partition("@")[2].partition(",")[0]).size ** power
+        history[problem] = [
             {variant: [factor * one for one in times] for variant, times in launch.items()}
             for launch in launches
         ]
-    model = extrapolation.fit(Sources(made, crowded, found.verified))
+    return Sources(found.made, history, found.verified)
+
+
+def test_what_makes_all_times_longer_is_no_gain(made: Manifest) -> None:
+    """Where ranks share cores, say."""
+    model = extrapolation.fit(with_ranks(sources(made, (CHAIN, TREE), SMALL, slow), 0.5))
     rows = extrapolation.at_point(model, "bcast", (32, 4))
     assert len(rows) == 8
     for row in rows:
         alone = slow(32, row.bytes) / seconds(made, row.variant, (32, 4), row.bytes)
         assert (0.85 if row.bytes >= 65536 else 0.5) < row.ratio / alone < 1.1
+
+
+@pytest.mark.parametrize(("power", "grows"), [(0.5, True), (-0.5, False)])
+def test_times_that_grow_less_than_the_model_do_not_go_on_so(
+    made: Manifest, power: float, grows: bool
+) -> None:
+    model = extrapolation.fit(with_ranks(sources(made, (CHAIN, TREE), SMALL, slow), power))
+    drift = extrapolation.drift(model, model.sources.sites["bcast"], 6.0)
+    assert drift > 0.1 if grows else drift == 0
 
 
 @pytest.mark.parametrize("noise", [0.05, -0.05])

@@ -188,23 +188,24 @@ def _growths(at: Shape) -> tuple[float, ...]:
 
 
 def native_growth(sites: Sequence[Site], octave: float, at: Shape) -> Laws:
-    """By a + b x for each x of `_growths`. ``sites``: of the kind of ``at``."""
+    """By a + b x for each x of `_growths`; those that grow alike here are one law. ``sites``: of the kind of ``at``."""
     import numpy as np
     from scipy.optimize import nnls
 
     known = [(one.shape, time) for one in sites if (time := native_seconds(one, octave))]
-    found = []
+    found: dict[tuple[float, ...], tuple[float, float]] = {}
     for law, there in enumerate(_growths(at)) if known else ():
         x = [_growths(shape)[law] for shape, _ in known]
+        alike = tuple(round(one / max(there, 1.0), 9) for one in x)
         basis = np.array([[float(law == 0 or max(x) > min(x)), one] for one in x])
         times = np.array([time for _, time in known])
         (a, b), _ = nnls(basis / times[:, None], np.ones(len(known)))
         errors = np.log(np.maximum(1e-12, basis @ (a, b)) / times)
-        found.append((math.log(a + b * there), 0.5 * float(np.sum((errors / NOISE) ** 2))))
+        found[alike] = math.log(a + b * there), 0.5 * float(np.sum((errors / NOISE) ** 2))
     # Against the law that fits best: where none fits well, their exponentials alone would all be 0.
-    best = min((misfit for _, misfit in found), default=0.0)
-    weights = [math.exp(best - misfit) for _, misfit in found]
-    return [(value, weight / math.fsum(weights)) for (value, _), weight in zip(found, weights)]
+    best = min((misfit for _, misfit in found.values()), default=0.0)
+    weights = [math.exp(best - misfit) for _, misfit in found.values()]
+    return [(law[0], one / math.fsum(weights)) for law, one in zip(found.values(), weights)]
 
 
 def expected(laws: Laws) -> tuple[float, float]:
@@ -232,7 +233,8 @@ def drift(model: Model, sites: Sequence[Site], octave: float) -> float:
     """By how much variants' times outgrow the model at a doubling of the ranks, as a logarithm, typically.
 
     The laws of native have it in them, so the times of variants must: ranks that share cores, for example,
-    make every round longer. Least squares over pairs of measured layouts; 0 where one was measured.
+    make every round longer. Least squares over pairs of measured layouts; 0 where one was measured. Never
+    negative: where times seem to grow less, the model errs, which does not go on.
     """
     rise, run = 0.0, STEADY
     for one, other in itertools.combinations(sites, 2):
@@ -245,7 +247,7 @@ def drift(model: Model, sites: Sequence[Site], octave: float) -> float:
             far = doublings(one, other.shape)
             rise += far * statistics.median(known)
             run += far**2
-    return rise / run
+    return max(0.0, rise / run)
 
 
 @dataclass(frozen=True)
