@@ -141,6 +141,13 @@ def test_calls_on_trial(
     assert found == [trials.get(case, 0) for case in cases]
 
 
+def test_an_error_on_one_rank_of_a_nonblocking_trial(built: Installation, database: Path) -> None:
+    own = {"COLLFORGE_PROGRESS": "thread"} if built.library.flavor == "mpich" else {}
+    env = {"COLLFORGE_GUARD_AFTER": "0", "COLLFORGE_NONBLOCKING": "1", **own}
+    (said,) = on_trial(built, database, ["itruncates"], **env)
+    assert VERDICT.findall(said.err) == ["iscatter"] * 4
+
+
 def test_waiting_for_a_late_root_is_no_part_of_a_trial(built: Installation, database: Path) -> None:
     (said,) = on_trial(built, database, ["late"])
     found = re.findall(r"took (\S+) s, native (\S+) s: (?:kept|dropped)$", said.err, re.MULTILINE)

@@ -226,7 +226,8 @@ def test_overlap_of_nonblocking_calls(
     assert main.main(["profile", "show", str(path)]) == 0
     assert ("%" in capsys.readouterr().out.split("overlap")[1]) == (built.library.flavor != "mpich")
     if built.library.flavor == "mpich":
-        assert overlap == {"allreduce": None, "bcast": None}
+        large = ("allgather", "reduce_scatter")  # by the functions with large counts
+        assert overlap == dict.fromkeys(("allreduce", "bcast", *large))
     else:
         assert 0 <= overlap["bcast"] < overlap["allreduce"] <= 1
 

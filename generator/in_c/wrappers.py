@@ -45,9 +45,14 @@ def nonblocking(collective: Collective) -> str:
     return f"MPI_I{collective.name}"
 
 
-def count(collective: Collective) -> str:
-    """The C call that adds a nonblocking call to the profile."""
+def count(collective: Collective, large: bool = False) -> str:
+    """The C call that adds a nonblocking call to the profile; ``large``: in a large-count function."""
     suffix, arguments = _chosen_by(collective)
+    if large and suffix == "_mean":
+        suffix = "_mean_large"
+    elif large and not suffix:
+        number, datatype = _size(collective)
+        arguments = f"CF_{collective.name.upper()}, comm, cf_narrow({number}), {datatype}"
     return f"cf_count{suffix}({arguments})"
 
 

@@ -41,6 +41,13 @@ int main(int argc, char **argv) {
         MPI_Ibcast(out, COUNT, MPI_DOUBLE, 0, MPI_COMM_WORLD, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
+#if MPI_VERSION >= 4
+    const MPI_Count counts[] = {16, 16, 16, 16};
+    MPI_Iallgather_c(in, 8, MPI_DOUBLE, out, 8, MPI_DOUBLE, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Ireduce_scatter_c(in, out, counts, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+#endif
     if (rank == 0) {
         puts("passed");
     }

@@ -317,7 +317,6 @@ static bool complete_communicators(struct cf_comm *comm, const void *completed) 
            cf_layout_connect(&comm->layout, comm->handle);
 }
 
-/* Succeeds on all ranks or on none. */
 int cf_raise(MPI_Comm comm, int err) {
     (void)PMPI_Comm_call_errhandler(comm, err);
     if (err == MPI_ERR_NO_MEM) {
@@ -327,6 +326,7 @@ int cf_raise(MPI_Comm comm, int err) {
     return err;
 }
 
+/* Succeeds on all ranks or on none. */
 int cf_state_complete(struct cf_state *state) {
     bool done = false;
     if (state->stage != CF_STAGE_LOCAL) {

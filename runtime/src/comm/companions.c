@@ -46,6 +46,10 @@ int cf_companion_take(struct cf_state *state, bool good, int *taken) {
     good = good && *own != NULL;
     CF_TRY(agree(state->comm.handle, good ? atomic_load(&(*own)->free) | may : 0, &all));
     if ((all & may) == 0) {
+        if (*own != NULL && (*own)->made == 0) { /* a rank has none, and all free theirs together */
+            free(*own);
+            *own = NULL;
+        }
         return MPI_SUCCESS;
     }
     all &= ~may;

@@ -37,11 +37,13 @@ static void finish(MPI_Comm comm) {
 
 static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
     const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
+    if (handle == MPI_COMM_NULL || handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF) {
+        return free_it(comm);
+    }
     if (cf_runtime.nonblocking) {
         finish(handle);
     }
-    if (handle == MPI_COMM_NULL || handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF ||
-        !cf_state_freeing(handle)) {
+    if (!cf_state_freeing(handle)) {
         return free_it(comm);
     }
     const int err = free_it(comm);

@@ -92,7 +92,9 @@ bool cf_progress_thread_begin(bool (*poll)(void), bool alone) {
         return false;
     }
     if (PMPI_Query_thread(&level) != MPI_SUCCESS || level < MPI_THREAD_MULTIPLE) {
-        cf_warn("COLLFORGE_PROGRESS is ignored: this MPI library was built without threads");
+        cf_warn(
+            "COLLFORGE_PROGRESS is ignored: the MPI library grants no MPI_THREAD_MULTIPLE, or "
+            "COLLFORGE_NONBLOCKING is not set on every rank");
         return false;
     }
     if (colon != NULL && !find_core(colon + 1, &core)) {

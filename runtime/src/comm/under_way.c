@@ -103,18 +103,27 @@ static bool may_run(const struct cf_under_way *call) {
     return true;
 }
 
-/* True when it has ended. Without memory for a coroutine it is tried again later. */
+/* True when it has ended. Without memory for a coroutine it is tried again when others have ended.
+ */
 static bool go_on(struct cf_under_way *call) {
     if (call->coroutine == NULL && may_run(call)) {
         call->coroutine = cf_coroutine_make(body, call);
+        if (call->coroutine == NULL && cf_coroutines == 0) {
+            (void)cf_raise(call->state->comm.handle, MPI_ERR_NO_MEM);
+        }
     }
     return call->coroutine != NULL && cf_coroutine_resume(call->coroutine);
 }
 
-static void take_out(struct cf_under_way *call, struct cf_under_way *before) {
+/* Nothing is under way only when its request is complete: who finds it so frees what the call uses,
+ * or hands the request to an MPI library that expects it complete. */
+static void end(struct cf_under_way *call, struct cf_under_way *before) {
+    struct cf_state *state = call->state;
     *(before == NULL ? &first : &before->next) = call->next;
     last = last == call ? before : last;
-    call->state->under_way--;
+    tell_time(call);
+    call->complete(call); /* which may free it */
+    state->under_way--;
     (void)atomic_fetch_sub(&count, 1);
 }
 
@@ -133,9 +142,7 @@ static int advance_here(bool in_hook) {
     for (struct cf_under_way *call = first; call != NULL;) {
         struct cf_under_way *const next = call->next;
         if (go_on(call)) {
-            take_out(call, before);
-            tell_time(call);
-            call->complete(call); /* which may free it, or start it again */
+            end(call, before);
             ended++;
         } else {
             before = call;
@@ -190,7 +197,11 @@ static int prepare_variants(struct cf_state *state) {
 
 static int set_up(MPI_Comm comm) {
     struct cf_state *state = NULL;
-    CF_TRY(cf_state_of(comm, &state));
+    const int err = cf_state_of(comm, &state);
+    if (err == MPI_ERR_COMM) { /* the runtime has stopped */
+        return MPI_SUCCESS;
+    }
+    CF_TRY(err);
     if (is_of_interest(state)) {
         CF_TRY(cf_state_complete(state));
         CF_TRY(state->stage == CF_STAGE_COMPLETE ? prepare_variants(state) : MPI_SUCCESS);
@@ -203,7 +214,7 @@ void cf_under_way_set_up(MPI_Comm comm) {
         in_set_up = true;
         const int err = set_up(comm);
         in_set_up = false;
-        if (err == MPI_ERR_NO_MEM) { /* the other ranks are set up, and will start variants */
+        if (err != MPI_SUCCESS) { /* the other ranks are set up, and will start variants */
             (void)cf_raise(comm, err);
         }
     }

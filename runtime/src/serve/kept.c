@@ -46,14 +46,11 @@ int cf_kept_run(struct cf_kept *self) {
         cf_usage_started(err == MPI_SUCCESS);
     }
     err = err == MPI_SUCCESS ? cf_run_settled(state, choice, &self->args) : err;
-    const bool declined = err == CF_DECLINED && (exchanges || self->found.on_trial);
-    if (declined) {
+    if (err == CF_DECLINED && (exchanges || self->found.on_trial)) {
         err = self->native(&hidden, self->is_large ? &self->large : NULL);
     }
-    if (declined || err == MPI_SUCCESS) {
-        const int ended = cf_guard_end(&call);
-        err = err == MPI_SUCCESS ? ended : err;
-    }
+    const int ended = cf_guard_end(&call);
+    err = err == MPI_SUCCESS ? ended : err;
     cf_tmpbufs_trim(&state->comm.tmpbufs);
     return err == MPI_ERR_NO_MEM ? cf_raise(self->args.comm, err) : err;
 }

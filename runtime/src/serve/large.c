@@ -55,4 +55,15 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
     return err;
 }
 
+void cf_count_mean_large(int collective, MPI_Comm comm, const MPI_Count *counts,
+                         MPI_Datatype type) {
+    int size = 0;
+    if (PMPI_Comm_size(comm, &size) == MPI_SUCCESS) {
+        int *memory = malloc((size_t)size * sizeof *memory);
+        cf_count_mean(collective, comm, memory == NULL ? NULL : cf_narrow_all(counts, memory, size),
+                      type);
+        free(memory);
+    }
+}
+
 #endif

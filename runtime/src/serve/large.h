@@ -41,6 +41,9 @@ static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm c
 int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count *sendcounts,
                      const MPI_Count *recvcounts, struct cf_call *call);
 
+/* cf_count_mean. */
+void cf_count_mean_large(int collective, MPI_Comm comm, const MPI_Count *counts, MPI_Datatype type);
+
 #endif
 
 #endif
