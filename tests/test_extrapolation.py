@@ -157,6 +157,12 @@ def test_laws_that_grow_alike_count_once(made: Manifest, ranks: tuple[int, ...])
     assert math.fsum(weight for _, weight in laws) == pytest.approx(1)
 
 
+def test_a_law_of_what_does_not_vary_is_none(made: Manifest) -> None:
+    """Four nodes here and there: a loop over nodes does not grow."""
+    sites = sources(made, (CHAIN,), ((4, 4),), slow).sites["bcast"]
+    assert len(extrapolation.native_growth(sites, 14.0, (4, 16))) == 3
+
+
 def test_native_stays_where_the_gain_is_in_doubt(made: Manifest) -> None:
     """A chain's gain of 60 % on 4 nodes is lost if native does not grow as much."""
     chain = variant_of(made, "bcast", CHAIN)

@@ -39,6 +39,8 @@ MAPS = {"2": "2x2", "3,1": "3+1", "cyclic": "cyclic:2x2", "4": "1x4"}
 OBSERVED = ("2", "4")
 SPECS = load.load_specs()
 FAMILIES = SPECS.standard_families
+HAS_HOOK = re.compile(r"MPICH Version:\s*(4\.[3-9]|[5-9])")
+"""These call others when they make progress (library_mpich.c)."""
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eED][-+]?\d+)?")
 
 
@@ -183,7 +185,7 @@ def variables(mpi: str, setting: Setting, ranks: int, folder: Path) -> dict[str,
         found["COLLFORGE_FORCE"] = f"*={setting.choice}"
     if setting.nonblocking:
         found.update(COLLFORGE_NONBLOCKING="1")
-        if mpi == "mpich":  # MPICH 4.0.2 has no hook for progress.
+        if library.flavor == "mpich" and not HAS_HOOK.search(library.version):
             found.update(COLLFORGE_PROGRESS="thread")
     if setting.observed:
         found.update(COLLFORGE_PROFILE=str(folder / "profile.csv"), COLLFORGE_VERBOSE="2")
@@ -249,8 +251,12 @@ def table(
     for recipe in programs:
         for mpi in mpis:
             # The launched programs also write to standard output.
-            with redirect_stdout(io.StringIO()):
-                comparison = Comparison(install(recipe, mpi))
+            try:
+                with redirect_stdout(io.StringIO()):
+                    comparison = Comparison(install(recipe, mpi))
+            except build.Failed as failed:  # a program in Fortran, and a library without
+                yield f"{recipe.name} with {mpi}: {failed}"
+                continue
             runs = [run for run in comparison.program.runs() if re.search(names, run.name)]
             for setting in wanted:
                 with redirect_stdout(io.StringIO()):
@@ -265,7 +271,12 @@ def main() -> None:
     names = [recipe.name for recipe in recipes()]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", choices=names, action="append")
-    parser.add_argument("--mpi", metavar="NAME", action="append", help="of `collforge mpi list`; default: both of Debian")
+    parser.add_argument(
+        "--mpi",
+        metavar="NAME",
+        action="append",
+        help="of `collforge mpi list`; default: both of Debian",
+    )
     parser.add_argument(
         "--map", choices=MAPS, action="append", help="the node maps; all by default"
     )
@@ -275,7 +286,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     chosen = [recipe for recipe in recipes() if recipe.name in (options.program or names)]
-    mpis = options.mpi or sorted(libraries.DEBIAN_PACKAGES)
+    mpis = [libraries.find(name).name for name in options.mpi or sorted(libraries.DEBIAN_PACKAGES)]
     wanted = [one for one in settings() if one.node_map in (options.map or MAPS)]
     for line in table(chosen, mpis, wanted, options.run):
         print(line, flush=True)

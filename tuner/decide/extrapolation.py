@@ -188,7 +188,7 @@ def _growths(at: Shape) -> tuple[float, ...]:
 
 
 def native_growth(sites: Sequence[Site], octave: float, at: Shape) -> Laws:
-    """By a + b x for each x of `_growths`; those that grow alike here are one law. ``sites``: of the kind of ``at``."""
+    """By a + b x for each x of `_growths`; those that grow alike are one. ``sites``: of the kind of ``at``."""
     import numpy as np
     from scipy.optimize import nnls
 
@@ -196,7 +196,7 @@ def native_growth(sites: Sequence[Site], octave: float, at: Shape) -> Laws:
     found: dict[tuple[float, ...], tuple[float, float]] = {}
     for law, there in enumerate(_growths(at)) if known else ():
         x = [_growths(shape)[law] for shape, _ in known]
-        alike = tuple(round(one / max(there, 1.0), 9) for one in x)
+        alike = tuple(round(one / (there or 1.0), 9) if set(x) != {there} else 0.0 for one in x)
         basis = np.array([[float(law == 0 or max(x) > min(x)), one] for one in x])
         times = np.array([time for _, time in known])
         (a, b), _ = nnls(basis / times[:, None], np.ones(len(known)))

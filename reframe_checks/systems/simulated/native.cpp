@@ -382,7 +382,7 @@ static Exchange *of_simgrid(const char *symbol) {
     return reinterpret_cast<Exchange *>(dlsym(RTLD_NEXT, symbol));
 }
 
-/* No rule takes a ring for so few bytes: it is that of Comm::init_smp. */
+/* Of more than two and fewer than 20480 ranks, only Comm::init_smp sends so few bytes so. */
 int allgather__ring(BLOCKS, MPI_Comm comm) {
     static auto *const original =
         of_simgrid("_ZN7simgrid4smpi15allgather__ringEPKviPNS0_8DatatypeEPviS4_PNS0_4CommE");

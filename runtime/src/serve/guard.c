@@ -263,8 +263,7 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
     }
     begin_call(state, trial, trial->calls++, call);
     trial->seconds[is_by_variant(call->number)][call->number / 2] = HUGE_VAL;
-    /* So that no call on trial has the waiting for a late rank. A call that fails has no end, and
-     * the next one fails, too. */
+    /* So that no call on trial has the waiting for a late rank. */
     (void)CF_CALL(Barrier, barrier, over(state));
     call->trial_begin = cf_now();
     return is_by_variant(call->number) ? MPI_SUCCESS : CF_DECLINED;

@@ -4,6 +4,7 @@
 
 #include "base/runtime.h"
 #include "comm/comm.h"
+#include "comm/observe.h"
 #include "start/start.h"
 
 #if MPI_VERSION >= 4
@@ -57,8 +58,9 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
 
 void cf_count_mean_large(int collective, MPI_Comm comm, const MPI_Count *counts,
                          MPI_Datatype type) {
-    int size = 0;
-    if (PMPI_Comm_size(comm, &size) == MPI_SUCCESS) {
+    struct cf_state *state = NULL;
+    if (cf_observe_counts() && cf_state_of(comm, &state) == MPI_SUCCESS) {
+        const int size = state->comm.layout.size;
         int *memory = malloc((size_t)size * sizeof *memory);
         cf_count_mean(collective, comm, memory == NULL ? NULL : cf_narrow_all(counts, memory, size),
                       type);
