@@ -197,6 +197,8 @@ def native_growth(sites: Sequence[Site], octave: float, at: Shape) -> Laws:
     for law, there in enumerate(_growths(at)) if known else ():
         x = [_growths(shape)[law] for shape, _ in known]
         alike = tuple(round(one / (there or 1.0), 9) if set(x) != {there} else 0.0 for one in x)
+        if alike in found:
+            continue
         basis = np.array([[float(law == 0 or max(x) > min(x)), one] for one in x])
         times = np.array([time for _, time in known])
         (a, b), _ = nnls(basis / times[:, None], np.ones(len(known)))

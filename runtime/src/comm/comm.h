@@ -77,9 +77,9 @@ struct cf_tally;
 
 /*
  * A call of the program that is observed or on trial. It lies in the wrapper's frame, because a
- * tool may call other collectives inside it, and an error handler may leave it for good. Nothing of
- * it is touched after an error, or if an error handler, which can hide the error, has freed the
- * communicator. Set only if cf_runtime.awaits_ends.
+ * tool may call other collectives inside it, and an error handler may leave it for good. It ends
+ * after an error, too, but nothing of it is touched if an error handler, which can hide the error,
+ * has freed the communicator. Set only if cf_runtime.awaits_ends.
  */
 struct cf_call {
     struct cf_tally *tally;         /* NULL: not observed */

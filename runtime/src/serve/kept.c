@@ -49,8 +49,7 @@ int cf_kept_run(struct cf_kept *self) {
     if (err == CF_DECLINED && (exchanges || self->found.on_trial)) {
         err = self->native(&hidden, self->is_large ? &self->large : NULL);
     }
-    const int ended = cf_guard_end(&call);
-    err = err == MPI_SUCCESS ? ended : err;
+    cf_note(&err, cf_guard_end(&call));
     cf_tmpbufs_trim(&state->comm.tmpbufs);
     return err == MPI_ERR_NO_MEM ? cf_raise(self->args.comm, err) : err;
 }
