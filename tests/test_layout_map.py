@@ -11,7 +11,7 @@ import pytest
 from collforge.db import MEASURED, PREDICTED, MapPoint
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
-from collforge.tuner.decide import layout_map
+from collforge.tuner.decide import extrapolation, layout_map
 from collforge.tuner.decide.evidence import Launch
 from collforge.tuner.decide.layout_map import Known, Site, Sources
 from collforge.variant import Variant
@@ -112,8 +112,20 @@ def test_other_layouts_are_not_used(made: Manifest) -> None:
         assert not mapped(made, "bcast", {(layout, 65536): times})
     history = {"bcast@2x2,bytes=65536,type=double,root=0": launches(times)}
     assert not layout_map.points(Sources(made, history, set()))
+
+
+def test_nonblocking_forms_have_a_map_of_their_own(made: Manifest) -> None:
+    times = {Variant("bcast"): 10.0, variant_of(made, "bcast", "full_lane"): 5.0}
     started = {replace(variant, collective="ibcast"): ms for variant, ms in times.items()}
-    assert not mapped(made, "ibcast", {("2x2", 65536): started}), "no map of nonblocking forms"
+    found = mapped(made, "ibcast", {("2x2", 65536): started})
+    blocking = mapped(made, "bcast", {("2x2", 65536): times})
+    assert found
+    assert {at: one.variant for at, one in found.items()} == {
+        at: replace(one.variant, collective="ibcast") for at, one in blocking.items()
+    }
+    history = {"ibcast@2x2,bytes=65536,type=double,root=0": launches(started)}
+    known = Sources(made, history, set(started))
+    assert extrapolation.points(known) == layout_map.points(known), "no model has computations"
 
 
 def site(*sizes: tuple[float, float]) -> Site:

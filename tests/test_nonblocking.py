@@ -110,17 +110,19 @@ def test_winners_of_its_own(
     env = variables("threads", flavor, "native", built.built.library_path)
     del env["COLLFORGE_FORCE"]
     served = {}
-    for number, stored in enumerate(
+    for number, (layout, stored) in enumerate(
         (
-            {"allreduce": "full_lane"},
-            {"iallreduce": "full_lane"},
-            {"allreduce": "full_lane", "iallreduce": "native"},
-            {"allreduce": "native", "iallreduce": "full_lane"},
-            {"alltoall": "direct"},  # it needs a communicator that no other variant here does
+            ("2x2", {"allreduce": "full_lane"}),
+            ("2x2", {"iallreduce": "full_lane"}),
+            ("2x2", {"allreduce": "full_lane", "iallreduce": "native"}),
+            ("2x2", {"allreduce": "native", "iallreduce": "full_lane"}),
+            ("~2x2", {"iallreduce": "full_lane"}),  # the map has them, too
+            # It needs a communicator that no other variant here does.
+            ("2x2", {"alltoall": "direct"}),
         )
     ):
-        path = store_winners(tmp_path / f"{number}.db", made, built.library, {"2x2": stored})
-        own = {"COLLFORGE_DB": str(path), "COLLFORGE_SYSTEM": "here"}
+        path = store_winners(tmp_path / f"{number}.db", made, built.library, {layout: stored})
+        own = {"COLLFORGE_DB": str(path), "COLLFORGE_SYSTEM": "here", "COLLFORGE_GUARD": "0"}
         done = launch(built.library.name, 4, command, env | own)
         assert done.returncode == 0, done.stdout + done.stderr
         found = re.search(
@@ -128,10 +130,10 @@ def test_winners_of_its_own(
         )
         served[number] = int(found[1]) if found else 0
     assert served[0] > 0
-    assert served.pop(4) > 0
+    assert served.pop(5) > 0
     near = served[1]  # calls near the stored size
     assert 0 < near < served[0]
-    assert served == {0: served[0], 1: near, 2: served[0] - near, 3: near}
+    assert served == {0: served[0], 1: near, 2: served[0] - near, 3: near, 4: near}
 
 
 @pytest.mark.wide

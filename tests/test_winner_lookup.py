@@ -33,8 +33,9 @@ def store(made: Manifest, tmp_path: Path) -> Store:
     started = replace(variants[0], collective="ibcast")
     part = replace(PLACE, layout="8x2/4x2")
     old = replace(PLACE, mpi_version="Open MPI 4.1.3", layout="3x2")
+    larger = replace(PLACE, layout="5x2")
     with Store(tmp_path / "db") as store:
-        for number, place in enumerate((PLACE, part, old)):
+        for number, place in enumerate((PLACE, part, old, larger)):
             shown = (*variants, started)
             results = tuple(Result(v, f"{v.collective}@4x2", 8, True) for v in shown)
             time = "2026-01-01T00:00:00Z"
@@ -43,11 +44,16 @@ def store(made: Manifest, tmp_path: Path) -> Store:
         store.replace_winners(PLACE, "bcast", [own])
         of_form = Choice(65536, started, 2.0, 1.9, 2.1, 3, DECIDED)
         store.replace_winners(PLACE, "ibcast", [of_form])
-        store.replace_winners(part, "bcast", [own])
+        for place in (part, larger):
+            store.replace_winners(place, "bcast", [own])
         older = Choice(65536, variants[0], 9.0, 8.0, 9.1, 3, DECIDED)
         store.replace_winners(old, "bcast", [older])
         store.replace_map(
-            PLACE, [MapPoint(4, 2, 4096, v, 2.0, 1.5, PREDICTED, ("4x2",)) for v in variants]
+            PLACE,
+            [
+                *(MapPoint(4, 2, 4096, v, 2.0, 1.5, PREDICTED, ("4x2",)) for v in variants),
+                MapPoint(4, 2, 65536, started, 2.0, 1.5, PREDICTED, ("4x2",)),
+            ],
         )
     return Store(tmp_path / "db")
 
@@ -70,6 +76,13 @@ def served(store: Store, made: Manifest, layout: str, collective: str, nbytes: i
         ("4x1", "bcast", 4096, "none"),  # another kind of layout
         ("4x2", "ibcast", 65536, "4x2 65536"),
         ("8x2/4x2", "ibcast", 65536, "none"),  # its collective has winners for this part of a job
+        (
+            "5x2",
+            "ibcast",
+            65536,
+            "none",
+        ),  # its collective has winners for this layout, it for one near
+        ("3x2", "ibcast", 65536, "~4x2 65536"),
         ("3x2", "scan", 4096, "~4x2 4096"),
         ("cyclic:3x2", "scan", 4096, "none"),
         ("cyclic:3x2", "allreduce", 4096, "~4x2 4096"),

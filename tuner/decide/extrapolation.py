@@ -123,7 +123,9 @@ def fit(sources: Sources, collectives: Iterable[str] = ()) -> Model:
     model = Model(sources)
     for collective in collectives or sources.sites:
         sites = sources.sites.get(collective, [])
-        constants = _constants(model, sites)
+        # The times of a nonblocking form hold a computation, of which no model knows.
+        is_form = sources.made.collective(collective).blocking
+        constants = None if is_form else _constants(model, sites)
         if constants is None:
             continue
         model.constants[collective] = constants

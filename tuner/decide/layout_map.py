@@ -101,9 +101,7 @@ class Sources:
         for problem in measured_problems(self.history):
             entry = self.made.collective(problem.collective)
             at = from_name(problem.layout)
-            usual = entry.sized == "block" and not (
-                entry.hybrid or entry.moves_nothing or entry.blocking
-            )
+            usual = entry.sized == "block" and not (entry.hybrid or entry.moves_nothing)
             if not usual or not at.regular or at.threads > 1 or at.job or at.sockets:
                 continue
             curves = found.setdefault(problem.collective, {}).setdefault(problem.layout, {})

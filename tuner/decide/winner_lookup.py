@@ -36,12 +36,15 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         for one in store.winners(place.system, place.mpi)
         if one.place.mpi_version == place.mpi_version
     ]
-    blocking = {form.name: form.blocking for form in made.forms}
+
+    def rivals(collective: str) -> set[str]:
+        return {collective, made.collective(collective).blocking}
+
     own: list[Winner] = []
     have: set[str] = set()
     for name in serving_layouts({one.place.layout for one in stored}, layout):
         mine = [one for one in stored if one.place.layout == name]
-        own += [one for one in mine if not have & {name_of(one), blocking.get(name_of(one), "")}]
+        own += [one for one in mine if not have & rivals(name_of(one))]
         have |= {name_of(one) for one in mine}
     points = store.map(place)
     nearest = nearest_point(map(_point, points), layout)
@@ -51,10 +54,8 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         if _point(one) == nearest
         and all(getattr(layout, n) for n in made.collective(one.variant.collective).map_needs)
     ]
-    return [
-        *own,
-        *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),
-    ]
+    expected = (one for one in near if not have & rivals(one.variant.collective))
+    return [*own, *_converted(made, place, layout, expected)]
 
 
 def rows_of(

@@ -1,6 +1,7 @@
 """How fast the map's winners are on layouts that were not measured, without a trial (COLLFORGE_GUARD).
 
-With a database in which these layouts were tuned, also how much of that tuning's speed they reach.
+With a database in which these layouts were tuned, also how much of that tuning's speed they reach. With
+``--trials``, also what is left of it once the guard has dropped what it found slower.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.decide import plan
 from collforge.tuner.decide.evidence import Comparison, Interval, Launch, compare
-from collforge.tuner.probes import Result
+from collforge.tuner.probes import Result, trials
 from collforge.tuner.run import benchmark, measuring
 from collforge.tuner.run.benchmark import Known
 from collforge.tuner.run.jobs import Job
@@ -48,17 +49,28 @@ class Row:
     low: float
     high: float
     tuned: Optional[float]  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
-    """The ratio of the choice that was tuned on this layout; None without one."""
+    """The ratio of what a tuning on this layout chose, or, undecided, found the fastest; None without one."""
+    dropped: Optional[float]  # noqa: UP045
+    """The share of trials in which the guard left the call to native; None without a trial."""
 
     @property
     def of_tuned(self) -> float:
         """The speed, as a fraction of that of the choice tuned here."""
         return self.ratio / max(self.tuned or 1.0, 1.0)
 
+    @property
+    def kept(self) -> float:
+        return 1 - (self.dropped or 0.0)
+
+    @property
+    def is_slower(self) -> bool:
+        return self.ratio < 1 - MARGIN
+
 
 @dataclass(frozen=True)
 class Found(Result):
     rows: Sequence[Row]
+    trials: int
 
     def table(self) -> Table:
         table = Table(title=self.title)
@@ -70,30 +82,37 @@ class Found(Result):
             "least",
             "not slower",
             "of a tuning here",
+            "guarded: times native",
+            "not slower",
         ):
             table.add_column(name, justify="right")
         for layout in (*dict.fromkeys(row.layout for row in self.rows), ""):
             mine = [row for row in self.rows if layout in ("", row.layout)]
             compared = [row for row in mine if row.tuned is not None]
+            guarded = [row.ratio**row.kept for row in mine]
+            kept_slower = [row.is_slower * row.kept for row in mine]
             table.add_row(
                 layout or "all",
                 str(len(mine)),
                 str(sum(row.variant != NATIVE for row in mine)),
                 f"{_mean(row.ratio for row in mine):.2f}",
                 f"{min(row.ratio for row in mine):.2f}",
-                f"{statistics.fmean(row.ratio >= 1 - MARGIN for row in mine):.0%}",
+                f"{statistics.fmean(not row.is_slower for row in mine):.1%}",
                 f"{_mean(row.of_tuned for row in compared):.2f}" if compared else "",
+                f"{_mean(guarded):.2f}" if self.trials else "",
+                f"{1 - statistics.fmean(kept_slower):.1%}" if self.trials else "",
             )
         return table
 
     def remark(self) -> str:
-        slower = [row for row in self.rows if row.ratio < 1 - MARGIN]
         lines = [
             f"slower: {row.collective}@{row.layout} of {units.format_size(row.bytes)} by {row.variant}: "
             f"{row.ratio:.2f} ({row.low:.2f} to {row.high:.2f})"
-            for row in slower
+            + (f", kept by the guard in {row.kept:.0%} of the trials" if self.trials else "")
+            for row in self.rows
+            if row.is_slower
         ]
-        words = "means are geometric; not slower: at least 0.97 times as fast as native, without the guard"
+        words = "means are geometric; not slower: at least 0.97 times as fast as native; guarded: after trials"
         return "\n".join([words, *lines])
 
     def picture(self) -> DotPicture:
@@ -130,6 +149,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples", type=int, default=8, help="rounds in each (default: %(default)s)"
     )
+    parser.add_argument(
+        "--trials", type=int, default=0, help="by the guard, of each winner (default: %(default)s)"
+    )
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
@@ -140,7 +162,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
         args.layout = name
         rows += measure(library, args)
     title = f"{library.short_version}, {args.system}: winners on layouts that were not measured"
-    return Found(title, rows)
+    return Found(title, rows, args.trials)
 
 
 def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
@@ -150,14 +172,12 @@ def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
     place = Place.of(measuring.system_name(args), library, goal.layout)
     known = benchmark.read_known(made, goal, args.db, place)
     here = benchmark.read_known(made, goal, args.tuned_here, place) if args.tuned_here else None
-    if here is not None and not any(
-        one.place.layout == place.layout for one in here.winners.values()
-    ):
+    if here is not None and not here.history:
         here = None
     problems = plan.problems(made, goal)
     native = {one.problem: Variant(one.collective) for one in problems}
     chosen = {one.problem: _choice(known, one) for one in problems}
-    tuned = {one.problem: _choice(here, one) for one in problems if here}
+    tuned = {one.problem: _tuned(here, one) for one in problems if here}
     cases = []
     for one in problems:
         variants = (native[one.problem], chosen[one.problem], tuned.get(one.problem))
@@ -165,12 +185,14 @@ def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
     job = Job(cases, goal.layout.name, args.samples, 3600.0, 7, time_limit=3600.0)
     site = measuring.site(args, library.name)
     found = benchmark.measure(site, job, args.launches, home() / "runs").launches
+    by_variants = [one for one in problems if not chosen[one.problem].is_native]
+    dropped = trials.left_native(library, args, by_variants, args.trials)
     rows = []
     for one in problems:
         key = one.problem
         by_map = _compare(chosen[key], native[key], found[key])
         by_tuning = _compare(tuned[key], native[key], found[key]).ratio if here else None
-        numbers = (by_map.ratio, by_map.low, by_map.high, by_tuning)
+        numbers = (by_map.ratio, by_map.low, by_map.high, by_tuning, dropped.get(key))
         rows.append(Row(goal.layout.name, one.collective, one.bytes, chosen[key].name, *numbers))
     return rows
 
@@ -180,6 +202,17 @@ def _choice(known: Known, problem: Case) -> Variant:
     found = known.tuned(problem)
     current = {entry.fingerprint for entry in known.entries(problem)}
     return found if found and found.fingerprint in current else Variant(problem.collective)
+
+
+def _tuned(here: Known, problem: Case) -> Variant:
+    """What a tuning decided, or, if it did not, the fastest that it measured. Here it is timed anew."""
+    if here.tuned(problem):
+        return _choice(here, problem)
+    native, launches = Variant(problem.collective), here.history.get(problem.problem, ())
+    current = {entry.fingerprint for entry in here.entries(problem)}
+    measured = {one for launch in launches for one in launch if one.fingerprint in current}
+    ratios = {one: compare(one, native, launches).ratio for one in measured}
+    return max((one for one in ratios if ratios[one] > 1), key=ratios.__getitem__, default=native)
 
 
 def _compare(variant: Variant, native: Variant, launches: Sequence[Launch]) -> Comparison:
