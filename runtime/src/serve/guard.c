@@ -194,7 +194,7 @@ static int agree_on_wait(const struct cf_state *state, struct cf_trial *trial) {
     const double own[2] = {trial->shortest, paid > 0 ? paid : HUGE_VAL};
     double most[2] = {0, 0};
     CF_TRY(CF_CALL(Allreduce, allreduce, own, most, 2, MPI_DOUBLE, MPI_MAX, over(state)));
-    /* No call succeeded on some rank: infinite. */
+    /* Infinite: nothing was timed on some rank. */
     const bool known = most[0] > 0 && most[0] < HUGE_VAL;
     const double seconds = most[1] < cf_runtime.guard_after ? most[1] : cf_runtime.guard_after;
     const double calls = known ? seconds / most[0] : INT32_MAX;
