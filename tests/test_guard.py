@@ -13,14 +13,16 @@ from hazards.build import Said, compiled, pass_cases
 from preloaded import with_winners
 from support import TOP
 
-from collforge.db import PREDICTED, Choice, MapPoint, Result, RunRecord, Store
+from collforge.case import parse
+from collforge.db import PREDICTED, Choice, MapPoint, Result, RunRecord, Store, Verdict
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.cli import main
 from collforge.tuner.decide import layout_map, profile
-from collforge.tuner.probes import guard
+from collforge.tuner.probes import guard, trials
+from collforge.tuner.probes.unmeasured import Found, Row
 from collforge.variant import Variant
 
 POINTS = ("1x2", "1x4", "2x1", "3x1", "2x2", "3x2")
@@ -262,6 +264,22 @@ def test_the_probe_tries_the_slowest_variants(built: Installation, tmp_path: Pat
     rows = json.loads((tmp_path / "json").read_text())["rows"]
     assert {row["what"] for row in rows} == {"bcast", "allgather"}
     assert all("3.0 times the time of native" in row["note"] for row in rows)
+
+
+def test_what_trials_tell_of_winners() -> None:
+    """Verdicts on another variant or size do not count; a winner without one counts as kept."""
+    lane, other = (Variant("bcast", family, "", family) for family in ("full_lane", "flat"))
+    said = [(lane, 8192, True), (lane, 8192, False), (lane, 4096, False), (other, 8192, False)]
+    found = [Verdict("2x2", one, size, 1.0, 1.0, 3, False, kept) for one, size, kept in said]
+    at = {size: parse(f"bcast:native@2x2,bytes={size}") for size in (4096, 8192, 16384)}
+    shares = trials.dropped(found, [(one, lane) for one in at.values()])
+    assert shares == {at[4096].problem: 1.0, at[8192].problem: 0.5}
+    rows = [
+        Row("2x2", "bcast", 8192, "full_lane", ratio, ratio, ratio, None, dropped)
+        for ratio, dropped in ((4.0, 0.0), (0.25, 1.0), (0.25, 0.5), (0.25, None))
+    ]
+    cells = [list(column.cells)[-1] for column in Found("", rows, 2).table().columns]
+    assert cells[1:] == ["4", "4", "0.50", "0.25", "25.0%", "", "0.84", "62.5%"]
 
 
 @wide

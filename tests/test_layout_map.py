@@ -126,6 +126,12 @@ def test_nonblocking_forms_have_a_map_of_their_own(made: Manifest) -> None:
     history = {"ibcast@2x2,bytes=65536,type=double,root=0": launches(started)}
     known = Sources(made, history, set(started))
     assert extrapolation.points(known) == layout_map.points(known), "no model has computations"
+    history["bcast@4x2,bytes=65536,type=double,root=0"] = launches(times)
+    both = extrapolation.points(Sources(made, history, {*times, *started}))
+    del history["ibcast@2x2,bytes=65536,type=double,root=0"]
+    alone = extrapolation.points(Sources(made, history, set(times)))
+    assert [one for one in both if one.variant.collective == "bcast"] == alone
+    assert {one.layout for one in both} == {one.layout for one in alone}, "a job has one point"
 
 
 def site(*sizes: tuple[float, float]) -> Site:

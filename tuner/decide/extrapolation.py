@@ -332,8 +332,8 @@ def points(sources: Sources) -> list[MapPoint]:
     Where the first knows of any collective, nothing is extrapolated: a point is one or the other.
     """
     found = points_around(sources)
-    around = {at for sites in sources.sites.values() for at in grid_around(sites)}
-    far = sorted({at for sites in sources.sites.values() for at in grid(sites)} - around)
+    around = {at for sites in sources.spread for at in grid_around(sites)}
+    far = sorted({at for sites in sources.spread for at in grid(sites)} - around)
     model = fit(sources)
     for collective in model.constants:
         model.learn(collective, far)

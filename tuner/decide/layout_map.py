@@ -128,6 +128,16 @@ class Sources:
                 for name, curves in sorted(layouts.items())
             ]
 
+    @property
+    def spread(self) -> list[Sequence[Site]]:
+        """The layouts around which the map has points: for each collective, or form, those that were measured.
+
+        A job has one point for all collectives, so forms, which have their collective's winners, bring none of
+        their own. Where nothing else was measured they do.
+        """
+        blocking = [s for name, s in self.sites.items() if not self.made.collective(name).blocking]
+        return blocking or list(self.sites.values())
+
 
 def read_sources(store: Store, made: Manifest, place: Place, margin: float = MARGIN) -> Sources:
     """The measurements of a place's system and MPI library."""
@@ -147,7 +157,7 @@ def points(sources: Sources) -> list[MapPoint]:
 
     All collectives have the same points, as far as they were measured around them.
     """
-    everywhere = sorted({at for sites in sources.sites.values() for at in grid(sites)})
+    everywhere = sorted({at for sites in sources.spread for at in grid(sites)})
     return [
         point
         for collective, sites in sorted(sources.sites.items())

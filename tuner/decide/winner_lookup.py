@@ -36,9 +36,10 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         for one in store.winners(place.system, place.mpi)
         if one.place.mpi_version == place.mpi_version
     ]
+    blocking = {form.name: form.blocking for form in made.forms}
 
     def rivals(collective: str) -> set[str]:
-        return {collective, made.collective(collective).blocking}
+        return {collective, blocking.get(collective, "")}
 
     own: list[Winner] = []
     have: set[str] = set()

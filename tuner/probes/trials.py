@@ -5,57 +5,76 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from collforge.case import Case
-from collforge.db import Store
+from collforge.db import Store, Verdict
+from collforge.errors import CollforgeError
 from collforge.home import home, new_folder
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
+from collforge.serving import bucket
 from collforge.tuner.probes import programs
 from collforge.tuner.run import learnt, measuring
+from collforge.variant import Variant
 
+Winners = Sequence[tuple[Case, Variant]]
 WORD = 8
 CALLS = 20
 """Of a problem: more than a trial takes."""
 
 
-def left_native(
-    library: MpiLibrary, args: argparse.Namespace, problems: Sequence[Case], jobs: int
-) -> Mapping[str, float]:
-    """Problem -> the share of its trials that left it to native, of ``jobs`` trials in as many launches.
+def check(args: argparse.Namespace, layouts: Iterable[str]) -> None:
+    """Raises CollforgeError where no program can be started as a job would be, or none makes the calls."""
+    if args.system not in ("local", "emulated"):
+        raise CollforgeError("the guard can be tried on --system local or emulated only")
+    if any(measuring.parse_layout(name, args.system).threads > 1 for name in layouts):
+        raise CollforgeError("the guard can be tried on layouts of one thread a rank only")
 
-    The winners are those of the database ``args.db`` for the layout ``args.layout``. A problem without a trial
-    is not among them.
+
+def left_native(
+    library: MpiLibrary, args: argparse.Namespace, winners: Winners
+) -> Mapping[str, float]:
+    """Problem -> the share of its ``args.trials`` trials, each in a launch of its own, that left it to native.
+
+    ``winners``: of the database ``args.db``, for the layout ``args.layout``. A problem is left out if its calls
+    are not tried (nonblocking forms, blocks of less than a word).
     """
     at = measuring.parse_layout(args.layout, args.system)
     place = Place.of(measuring.system_name(args), library, at)
     cluster = measuring.cluster(args) if args.system == "emulated" else None
     prepared = replace(programs.prepare(library, []), cluster=cluster, system=place.system)
     together: dict[int, list[str]] = {}
-    for one in problems:
-        together.setdefault(max(1, one.bytes // WORD), []).append(one.collective)
-    dropped: dict[tuple[str, int], list[bool]] = {}
-    for count, names in [each for each in together.items() for _ in range(jobs)]:
-        database = Path(shutil.copy(args.db, new_folder(home() / "runs", "trial")))
-        started = replace(prepared, database=database)
-        started.launch(
-            at, started.overhead, "learning", 1, count, 0, CALLS, 2, f",{','.join(names)},"
-        )
-        for collective, kept in verdicts(database).items():
-            dropped.setdefault((collective, count), []).append(not kept)
+    for one, _ in winners:
+        together.setdefault(one.bytes // WORD, []).append(one.collective)
+    found: list[Verdict] = []
+    for count, names in together.items():
+        for _ in range(args.trials if count else 0):
+            database = Path(shutil.copy(args.db, new_folder(home() / "runs", "trial")))
+            started = replace(prepared, database=database)
+            numbers = (1, count, 0, CALLS, 2, f",{','.join(names)},")
+            started.launch(at, started.overhead, "learning", *numbers)
+            found += verdicts(database)
+    return dropped(found, winners)
+
+
+def dropped(found: Sequence[Verdict], winners: Winners) -> Mapping[str, float]:
+    """Problem -> the share of the verdicts on its winner that are against it, if there are any."""
+    against: dict[tuple[Variant, int], list[bool]] = {}
+    for one in found:
+        against.setdefault((one.variant, bucket(one.bytes)), []).append(not one.kept)
     return {
-        one.problem: statistics.fmean(dropped[key])
-        for one in problems
-        if (key := (one.collective, max(1, one.bytes // WORD))) in dropped
+        problem.problem: statistics.fmean(against[key])
+        for problem, variant in winners
+        if (key := (variant, bucket(problem.bytes))) in against
     }
 
 
-def verdicts(database: Path) -> Mapping[str, bool]:
-    """Collective -> whether its winner was kept, by the job that learnt beside a database."""
+def verdicts(database: Path) -> list[Verdict]:
+    """Of the job that learnt beside a database."""
     with Store(database) as store:
         places = store.places()
-    jobs = [learnt.parse(found.data, "", places) for found in learnt.read(database.parent)]
-    return {one.variant.collective: one.kept for job in jobs for one in job.verdicts}
+    jobs = (learnt.parse(one.data, "", places) for one in learnt.read(database.parent))
+    return [verdict for job in jobs for verdict in job.verdicts]

@@ -49,7 +49,7 @@ class Row:
     low: float
     high: float
     tuned: Optional[float]  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
-    """The ratio of what a tuning on this layout chose, or, undecided, found the fastest; None without one."""
+    """The ratio of what a tuning on this layout chose (`_tuned`); None: it did not measure the problem."""
     dropped: Optional[float]  # noqa: UP045
     """The share of trials in which the guard left the call to native; None without a trial."""
 
@@ -64,7 +64,7 @@ class Row:
 
     @property
     def is_slower(self) -> bool:
-        return self.ratio < 1 - MARGIN
+        return not self.ratio >= 1 - MARGIN
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,10 @@ class Found(Result):
             for row in self.rows
             if row.is_slower
         ]
-        words = "means are geometric; not slower: at least 0.97 times as fast as native; guarded: after trials"
+        words = (
+            "means are geometric; not slower: at least 0.97 times as fast as native; "
+            "guarded: after trials, of reductions, too"
+        )
         return "\n".join([words, *lines])
 
     def picture(self) -> DotPicture:
@@ -150,7 +153,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--samples", type=int, default=8, help="rounds in each (default: %(default)s)"
     )
     parser.add_argument(
-        "--trials", type=int, default=0, help="by the guard, of each winner (default: %(default)s)"
+        "--trials",
+        type=int,
+        default=0,
+        help="by the guard, of each winner, reductions too (default: %(default)s)",
     )
 
 
@@ -158,6 +164,8 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     build.build(library)
     rows = []
     names = split(args.layout)
+    if args.trials:
+        trials.check(args, names)
     for name in names:
         args.layout = name
         rows += measure(library, args)
@@ -172,12 +180,10 @@ def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
     place = Place.of(measuring.system_name(args), library, goal.layout)
     known = benchmark.read_known(made, goal, args.db, place)
     here = benchmark.read_known(made, goal, args.tuned_here, place) if args.tuned_here else None
-    if here is not None and not here.history:
-        here = None
     problems = plan.problems(made, goal)
     native = {one.problem: Variant(one.collective) for one in problems}
     chosen = {one.problem: _choice(known, one) for one in problems}
-    tuned = {one.problem: _tuned(here, one) for one in problems if here}
+    tuned = {one.problem: found for one in problems if here and (found := _tuned(here, one))}
     cases = []
     for one in problems:
         variants = (native[one.problem], chosen[one.problem], tuned.get(one.problem))
@@ -185,13 +191,15 @@ def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
     job = Job(cases, goal.layout.name, args.samples, 3600.0, 7, time_limit=3600.0)
     site = measuring.site(args, library.name)
     found = benchmark.measure(site, job, args.launches, home() / "runs").launches
-    by_variants = [one for one in problems if not chosen[one.problem].is_native]
-    dropped = trials.left_native(library, args, by_variants, args.trials)
+    winners = [(one, chosen[one.problem]) for one in problems]
+    winners = [(one, variant) for one, variant in winners if not variant.is_native]
+    dropped = trials.left_native(library, args, winners) if args.trials else {}
     rows = []
     for one in problems:
         key = one.problem
         by_map = _compare(chosen[key], native[key], found[key])
-        by_tuning = _compare(tuned[key], native[key], found[key]).ratio if here else None
+        best = tuned.get(key)
+        by_tuning = _compare(best, native[key], found[key]).ratio if best else None
         numbers = (by_map.ratio, by_map.low, by_map.high, by_tuning, dropped.get(key))
         rows.append(Row(goal.layout.name, one.collective, one.bytes, chosen[key].name, *numbers))
     return rows
@@ -204,11 +212,18 @@ def _choice(known: Known, problem: Case) -> Variant:
     return found if found and found.fingerprint in current else Variant(problem.collective)
 
 
-def _tuned(here: Known, problem: Case) -> Variant:
-    """What a tuning decided, or, if it did not, the fastest that it measured. Here it is timed anew."""
-    if here.tuned(problem):
+def _tuned(here: Known, problem: Case) -> Variant | None:
+    """What a tuning on this layout decided, or, if it did not, the fastest that it measured.
+
+    It is timed anew, so luck does not count. None: nothing was measured; the map of that database is no tuning.
+    """
+    launches = here.history.get(problem.problem, ())
+    if not launches:
+        return None
+    decided = here.winners.get((problem.collective, problem.bytes))
+    if decided and decided.place.layout == problem.layout:
         return _choice(here, problem)
-    native, launches = Variant(problem.collective), here.history.get(problem.problem, ())
+    native = Variant(problem.collective)
     current = {entry.fingerprint for entry in here.entries(problem)}
     measured = {one for launch in launches for one in launch if one.fingerprint in current}
     ratios = {one: compare(one, native, launches).ratio for one in measured}

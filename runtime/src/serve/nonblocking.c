@@ -24,13 +24,19 @@ static int form_of(int collective) {
 }
 
 /* Of a collective whose sizes are exchanged: any. */
-static const struct cf_choice *choose(const struct cf_state *state, int collective, int64_t bytes) {
+static const struct cf_choice *choose(const struct cf_state *state, const struct cf_starting *what,
+                                      int64_t bytes) {
+    const int collective = what->collective;
     if (!cf_starts(collective)) {
         return NULL;
     }
-    return cf_collectives[collective].sized == CF_SIZED_EXCHANGED
-               ? cf_choose_any(state, collective)
-               : cf_choose_bytes(state, form_of(collective), bytes);
+    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED) {
+        return cf_choose_any(state, collective);
+    }
+    const struct cf_choice *choice = cf_choose_bytes(state, form_of(collective), bytes);
+    /* Persistent requests have no trials. Blocking calls tell of their own choices only. */
+    const bool unproved = choice != NULL && choice->evidence == CF_EXPECTED;
+    return what->persistent && unproved ? cf_choose_bytes(state, collective, bytes) : choice;
 }
 
 const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_state *judge,
@@ -40,7 +46,7 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
     const bool exchanges = cf_collectives[collective].sized == CF_SIZED_EXCHANGED;
     const int64_t bytes =
         cf_call_bytes(collective, what->count, what->type, what->counts, comm->layout.size);
-    const struct cf_choice *choice = choose(state, collective, bytes);
+    const struct cf_choice *choice = choose(state, what, bytes);
     *found = (struct cf_found){.chosen = choice != NULL, .bytes = bytes};
     if (choice == NULL || state->stage != CF_STAGE_COMPLETE) {
         return NULL;
