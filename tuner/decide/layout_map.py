@@ -129,7 +129,7 @@ class Sources:
             ]
 
     @property
-    def spread(self) -> list[Sequence[Site]]:
+    def spread(self) -> list[list[Site]]:
         """The layouts around which the map has points: for each collective, or form, those that were measured.
 
         A job has one point for all collectives, so forms, which have their collective's winners, bring none of

@@ -183,7 +183,7 @@ def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
     problems = plan.problems(made, goal)
     native = {one.problem: Variant(one.collective) for one in problems}
     chosen = {one.problem: _choice(known, one) for one in problems}
-    tuned = {one.problem: found for one in problems if here and (found := _tuned(here, one))}
+    tuned = {one.problem: _tuned(here, one) for one in problems if here}
     cases = []
     for one in problems:
         variants = (native[one.problem], chosen[one.problem], tuned.get(one.problem))

@@ -20,13 +20,14 @@
  * if it is slower by a tenth.
  *
  * A verdict on blocking calls holds for nonblocking ones, too, since all ranks have it before their
- * next start. Before there is one, or of the map's rows of nonblocking forms, nonblocking calls have a trial of their own, which goes on in
- * their coroutines: over a hidden duplicate of the communicator, native ones, too. What a variant
- * must beat there is the time from the beginning of all ranks' calls to the end of the rank's own,
- * with what the program computes meanwhile. After it was dropped native serves the calls over the
- * duplicate, one after the other, since no start may ask for a verdict that another rank has not
- * come to. Such a trial does not start again. Persistent requests are native where others are on
- * trial; they do not follow the map's rows of nonblocking forms.
+ * next start. Before there is one, or of the map's rows of nonblocking forms, nonblocking calls
+ * have a trial of their own, which goes on in their coroutines: over a hidden duplicate of the
+ * communicator, native ones, too. What a variant must beat there is the time from the beginning of
+ * all ranks' calls to the end of the rank's own, with what the program computes meanwhile. After it
+ * was dropped native serves the calls over the duplicate, one after the other, since no start may
+ * ask for a verdict that another rank has not come to. Such a trial does not start again.
+ * Persistent requests are native where others are on trial; they do not follow the map's rows of
+ * nonblocking forms.
  *
  * Irregular collectives are never on trial, and reductions only with COLLFORGE_GUARD=reductions.
  *
