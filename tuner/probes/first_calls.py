@@ -27,16 +27,13 @@ from collforge.toolchain import build
 from collforge.tuner.decide import learning
 from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import Result, programs
-from collforge.tuner.probes.programs import Programs
+from collforge.tuner.probes.programs import TRIED, WORD, Programs
 from collforge.tuner.probes.ratios import Ratio, ratio
 from collforge.tuner.run import learnt, measuring
 from collforge.tuner.run.options import add_database
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "time the first calls of programs where jobs have learnt what the map expected"
-WORD = 8
-TRIED = 20
-"""Calls of a job that learns: more than a trial takes."""
 KINDS = {"expected": "map, no guard", "tried": "map and guard", "tuned": "after learning"}
 HEADINGS = [*KINDS.values(), "guard, after trials"]
 AFTER = 2
@@ -114,7 +111,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
                 f"{at.name} was measured, or nothing near it: name another --layout"
             )
     database = Path(shutil.copy(args.db, started.database.with_name("learnt.db")))
-    cluster = measuring.cluster(args) if args.system == "emulated" else None
+    cluster = programs.cluster_of(args)
     before = replace(started, database=args.db, cluster=cluster, system=place.system)
     after = replace(before, database=database)
     numbers = nbytes // WORD, 0

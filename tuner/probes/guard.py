@@ -22,7 +22,7 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.decide.evidence import by_problem, compare, measured_problems
 from collforge.tuner.probes import programs, ratios
-from collforge.tuner.probes.programs import NEVER, SYSTEM
+from collforge.tuner.probes.programs import NEVER, SYSTEM, WORD
 from collforge.tuner.probes.ratios import Ratio, Ratios
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_database
@@ -32,7 +32,6 @@ SUMMARY = (
     "time 1000 calls with a map of the slowest variants, which the guard has to drop or not to try"
 )
 ROUNDS = 20  # of 50 calls: templates/overhead.c.j2
-WORD = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +55,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Ratios:
         raise CollforgeError(f"nothing was measured on {at.name}: run `collforge tune` there")
     database = started.database.with_name("wrong.db")
     write(database, Place.of(SYSTEM, library, at), at, slowest)
-    cluster = measuring.cluster(args) if args.system == "emulated" else None
+    cluster = programs.cluster_of(args)
     started = replace(started, database=database, cluster=cluster)
     calls: dict[str, list[list[tuple[float, float]]]] = {}
     for number in range(args.launches):

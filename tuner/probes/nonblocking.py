@@ -16,13 +16,13 @@ from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.probes import Result, programs
+from collforge.tuner.probes.programs import WORD
 from collforge.tuner.probes.ratios import Ratio, ratio
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_database
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "time nonblocking collectives, started and waited for at once, by winners and native"
-WORD = 8
 WAYS = {"direct": "native", "started_direct": "native, nonblocking", "wrapped": "winner"}
 """What winners in nonblocking calls are compared with."""
 
@@ -110,7 +110,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     started = replace(
         prepared,
         database=args.db,
-        cluster=measuring.cluster(args) if args.system == "emulated" else None,
+        cluster=programs.cluster_of(args),
         system=place.system,
     )
     served = [one for one in made.collectives if not one.hybrid and one.sized in ("block", "mean")]

@@ -22,12 +22,17 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import build
 from collforge.toolchain.build import Built
 from collforge.toolchain.process import outcome
+from collforge.tuner.run import measuring
 from collforge.variant import Variant
 
 LAUNCHES = 10
 SYSTEM = "probe"
 """The system name in a probe's own database."""
 SMALL, LARGE = 1024, 1 << 20
+WORD = 8
+"""Bytes of an element in the calls of `overhead`."""
+TRIED = 20
+"""Calls of a problem: more than a trial of the guard takes."""
 TIME_LIMIT = 300
 NEVER = "1970-01-01T00:00:00Z"
 
@@ -141,6 +146,11 @@ def prepare(library: MpiLibrary, layouts: Sequence[Layout], folder: Path | None 
         built.library_path,
         folder / "native.db",
     )
+
+
+def cluster_of(args: argparse.Namespace) -> ClusterSpec | None:
+    """Of ``--system emulated``; None: this machine."""
+    return measuring.cluster(args) if args.system == "emulated" else None
 
 
 def add_launches(parser: argparse.ArgumentParser, default: int = LAUNCHES) -> None:

@@ -13,17 +13,13 @@ from collforge.case import Case
 from collforge.db import Store, Verdict
 from collforge.errors import CollforgeError
 from collforge.home import home, new_folder
-from collforge.mpi_library import MpiLibrary
-from collforge.place import Place
 from collforge.serving import bucket
 from collforge.tuner.probes import programs
+from collforge.tuner.probes.programs import TRIED, WORD, Programs
 from collforge.tuner.run import learnt, measuring
 from collforge.variant import Variant
 
 Winners = Sequence[tuple[Case, Variant]]
-WORD = 8
-CALLS = 20
-"""Of a problem: more than a trial takes."""
 
 
 def check(args: argparse.Namespace, layouts: Iterable[str]) -> None:
@@ -35,7 +31,7 @@ def check(args: argparse.Namespace, layouts: Iterable[str]) -> None:
 
 
 def left_native(
-    library: MpiLibrary, args: argparse.Namespace, winners: Winners
+    prepared: Programs, args: argparse.Namespace, winners: Winners
 ) -> Mapping[str, float]:
     """Problem -> the share of its ``args.trials`` trials, each in a launch of its own, that left it to native.
 
@@ -43,9 +39,8 @@ def left_native(
     are not tried (nonblocking forms, blocks of less than a word).
     """
     at = measuring.parse_layout(args.layout, args.system)
-    place = Place.of(measuring.system_name(args), library, at)
-    cluster = measuring.cluster(args) if args.system == "emulated" else None
-    prepared = replace(programs.prepare(library, []), cluster=cluster, system=place.system)
+    system = measuring.system_name(args)
+    prepared = replace(prepared, cluster=programs.cluster_of(args), system=system)
     together: dict[int, list[str]] = {}
     for one, _ in winners:
         together.setdefault(one.bytes // WORD, []).append(one.collective)
@@ -54,7 +49,7 @@ def left_native(
         for _ in range(args.trials if count else 0):
             database = Path(shutil.copy(args.db, new_folder(home() / "runs", "trial")))
             started = replace(prepared, database=database)
-            numbers = (1, count, 0, CALLS, 2, f",{','.join(names)},")
+            numbers = (1, count, 0, TRIED, 2, f",{','.join(names)},")
             started.launch(at, started.overhead, "learning", *numbers)
             found += verdicts(database)
     return dropped(found, winners)

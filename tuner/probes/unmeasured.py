@@ -25,7 +25,8 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.decide import plan
 from collforge.tuner.decide.evidence import Comparison, Interval, Launch, compare
-from collforge.tuner.probes import Result, trials
+from collforge.tuner.probes import Result, programs, trials
+from collforge.tuner.probes.programs import Programs
 from collforge.tuner.run import benchmark, measuring
 from collforge.tuner.run.benchmark import Known
 from collforge.tuner.run.jobs import Job
@@ -166,15 +167,16 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     names = split(args.layout)
     if args.trials:
         trials.check(args, names)
+    prepared = programs.prepare(library, []) if args.trials else None
     for name in names:
         args.layout = name
-        rows += measure(library, args)
+        rows += measure(library, args, prepared)
     title = f"{library.short_version}, {args.system}: winners on layouts that were not measured"
     return Found(title, rows, args.trials)
 
 
-def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
-    """All problems on the layout ``args.layout``."""
+def measure(library: MpiLibrary, args: argparse.Namespace, prepared: Programs | None) -> list[Row]:
+    """All problems on the layout ``args.layout``. ``prepared``: None without trials."""
     made = build.read_manifest()
     goal = measuring.goal(args, made)
     place = Place.of(measuring.system_name(args), library, goal.layout)
@@ -191,9 +193,8 @@ def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
     job = Job(cases, goal.layout.name, args.samples, 3600.0, 7, time_limit=3600.0)
     site = measuring.site(args, library.name)
     found = benchmark.measure(site, job, args.launches, home() / "runs").launches
-    winners = [(one, chosen[one.problem]) for one in problems]
-    winners = [(one, variant) for one, variant in winners if not variant.is_native]
-    dropped = trials.left_native(library, args, winners) if args.trials else {}
+    winners = [(one, won) for one in problems if not (won := chosen[one.problem]).is_native]
+    dropped = trials.left_native(prepared, args, winners) if prepared else {}
     rows = []
     for one in problems:
         key = one.problem

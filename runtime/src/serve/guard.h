@@ -26,8 +26,8 @@
  * all ranks' calls to the end of the rank's own, with what the program computes meanwhile. After it
  * was dropped native serves the calls over the duplicate, one after the other, since no start may
  * ask for a verdict that another rank has not come to. Such a trial does not start again.
- * Persistent requests are native where others are on trial; they do not follow the map's rows of
- * nonblocking forms.
+ * Persistent requests are native where others are on trial; they do not follow variants of the
+ * map's rows of nonblocking forms.
  *
  * Irregular collectives are never on trial, and reductions only with COLLFORGE_GUARD=reductions.
  *
