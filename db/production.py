@@ -185,17 +185,15 @@ class Production(History):
         """Replaces what is known of the same problems."""
         with self.transaction():
             for one in found:
-                self._rows(
-                    "INSERT OR REPLACE INTO native_best"
-                    " (system, mpi_library, layout, collective, bytes, algorithm, seconds)"
-                    " VALUES (:system, :mpi_library, :layout, :collective, :bytes, :algorithm, :seconds)",
+                columns = {
                     **self._library(one.place),
-                    layout=self._layout_id(one.place.layout),
-                    collective=one.collective,
-                    bytes=one.bytes,
-                    algorithm=one.algorithm,
-                    seconds=one.seconds,
-                )
+                    "layout": self._layout_id(one.place.layout),
+                    "collective": one.collective,
+                    "bytes": one.bytes,
+                    "algorithm": one.algorithm,
+                    "seconds": one.seconds,
+                }
+                self._replace("native_best", columns)
 
     def native_best(self) -> list[NativeBest]:
         rows = self._rows(
@@ -247,11 +245,8 @@ class Production(History):
     def record_profile(self, profile: StoredProfile) -> None:
         """Replaces the profile of this name."""
         with self.transaction():
-            self._rows(
-                "INSERT OR REPLACE INTO profile (system, name, stored, content) VALUES (?, ?, ?, ?)",
-                *(self._id("system", name=profile.system), profile.name),
-                *(profile.stored, profile.content),
-            )
+            columns = {**vars(profile), "system": self._id("system", name=profile.system)}
+            self._replace("profile", columns)
 
     def profiles(self, system: str = "") -> Sequence[StoredProfile]:
         """Those of a system ('': all), sorted by name."""

@@ -62,20 +62,13 @@ class Store(Production):
     def record_lanes(self, place: Place, found: Lanes) -> None:
         """Replaces what is known of the lanes of a place's system with its MPI library."""
         with self.transaction():
-            sql = "INSERT OR REPLACE INTO lanes (system, mpi_library, number, rate) VALUES (?, ?, ?, ?)"
-            self._rows(sql, *self._library(place).values(), found.number, found.rate)
+            numbers = {"number": found.number, "rate": found.rate}
+            self._replace("lanes", self._library(place) | numbers)
 
     def lanes(self, place: Place) -> Lanes | None:
         """None where they were not measured."""
-        rows = self._rows(
-            "SELECT number, rate FROM lanes JOIN system ON system.id = lanes.system"
-            " JOIN mpi_library ON mpi_library.id = lanes.mpi_library"
-            " WHERE system.name = ? AND mpi_library.name = ? AND mpi_library.version = ?",
-            place.system,
-            place.mpi,
-            place.mpi_version,
-        )
-        return Lanes(*rows[0]) if rows else None
+        found = self.system_lanes(place.system).get((place.mpi, place.mpi_version))
+        return Lanes(*found) if found else None
 
     def system_lanes(self, system: str) -> dict[tuple[str, str], tuple[int, float]]:
         """MPI library and version -> number and rate."""

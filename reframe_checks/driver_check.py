@@ -119,27 +119,6 @@ class BuildDriver(rfm.CompileOnlyRegressionTest):
         self.build_system.commands = [shlex.join(words)]
 
 
-class BuildPrograms(rfm.CompileOnlyRegressionTest):
-    """Builds programs with the environment's MPI library in the stage directory."""
-
-    build_system: Any = "CustomBuild"
-    build_time_limit = "10m"
-    sourcesdir = None
-
-    def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
-        """The commands, one for each program; the programs are written to ``out``."""
-        raise NotImplementedError
-
-    @run_before("compile")
-    def set_commands(self) -> None:
-        try:
-            mpicc = str(libraries.find(mpi_name(self.current_environ)).mpicc)
-        except CollforgeError as error:
-            raise PipelineError(str(error)) from error
-        commands = self.compile_commands(mpicc, Path(self.stagedir))
-        self.build_system.commands = [shlex.join(words) for words in commands]
-
-
 class DriverLaunch(rfm.RunOnlyRegressionTest):
     """Runs case strings through the timing driver, which must be built; all launches are in one job.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ LEGAL = (
     "short ones",
     "freed early",
 )
+SERVED = r"variants served (\d+) of \1 nonblocking calls"
 PERSISTENT = ("any order", "beside messages", "freed early", "freed under way", "errors", "many")
 
 
@@ -101,16 +103,32 @@ def test_legal_programs_end(
         assert "passed" in done.stdout
 
 
+def served_with(
+    winners: Sequence[Mapping[str, Mapping[str, str]]],
+    way: str,
+    at: tuple[Installation, Manifest, Launch, Path],
+) -> list[int]:
+    """The nonblocking calls that variants served in a legal program, with each of these databases."""
+    built, made, launch, folder = at
+    command = [compile_legal(str(built.library.mpicc), folder, way), *words(way, folder)]
+    env = variables(way, built.library.flavor, "native", built.built.library_path)
+    del env["COLLFORGE_FORCE"]
+    served = []
+    for number, stored in enumerate(winners):
+        path = store_winners(folder / f"{number}.db", made, built.library, stored)
+        own = {"COLLFORGE_DB": str(path), "COLLFORGE_SYSTEM": "here", "COLLFORGE_GUARD": "0"}
+        done = launch(built.library.name, 4, command, env | own)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = re.search(SERVED, done.stdout + done.stderr)
+        served.append(int(found[1]) if found else 0)
+    return served
+
+
 def test_winners_of_its_own(
     built: Installation, made: Manifest, launch: Launch, tmp_path: Path
 ) -> None:
     """A nonblocking form has its own winners near their size, native too, else those of its collective."""
-    command = [compile_legal(str(built.library.mpicc), tmp_path, "threads"), "threads"]
-    flavor = built.library.flavor
-    env = variables("threads", flavor, "native", built.built.library_path)
-    del env["COLLFORGE_FORCE"]
-    served = {}
-    for number, stored in enumerate(
+    served = served_with(
         (
             {"2x2": {"allreduce": "full_lane"}},
             {"2x2": {"iallreduce": "full_lane"}},
@@ -120,21 +138,31 @@ def test_winners_of_its_own(
             {"2x2": {"allreduce": "full_lane"}, "~2x2": {"iallreduce": "native"}},  # is farther
             # It needs a communicator that no other variant here does.
             {"2x2": {"alltoall": "direct"}},
-        )
-    ):
-        path = store_winners(tmp_path / f"{number}.db", made, built.library, stored)
-        own = {"COLLFORGE_DB": str(path), "COLLFORGE_SYSTEM": "here", "COLLFORGE_GUARD": "0"}
-        done = launch(built.library.name, 4, command, env | own)
-        assert done.returncode == 0, done.stdout + done.stderr
-        found = re.search(
-            r"variants served (\d+) of \1 nonblocking calls", done.stdout + done.stderr
-        )
-        served[number] = int(found[1]) if found else 0
-    assert served[0] > 0
-    assert served.pop(6) > 0
-    near = served[1]  # calls near the stored size
-    assert 0 < near < served[0]
-    assert served == {0: served[0], 1: near, 2: served[0] - near, 3: near, 4: near, 5: served[0]}
+        ),
+        "threads",
+        (built, made, launch, tmp_path),
+    )
+    every, near, *_, other = served  # near: the calls near the stored size
+    assert 0 < near < every
+    assert served == [every, near, every - near, near, near, every, other]
+    assert other > 0
+
+
+def test_persistent_requests_have_no_expected_winners_of_their_own(
+    built: Installation, made: Manifest, launch: Launch, tmp_path: Path
+) -> None:
+    """No trial could drop one. They follow the map of the blocking collective."""
+    served = served_with(
+        (
+            {"~2x2": {"iallreduce": "full_lane"}},
+            {"~2x2": {"allreduce": "full_lane"}},
+            {"2x2": {"iallreduce": "full_lane"}},
+        ),
+        "persistent",
+        (built, made, launch, tmp_path),
+    )
+    expected, of_blocking, measured = served
+    assert expected == 0 < measured <= of_blocking
 
 
 @pytest.mark.wide

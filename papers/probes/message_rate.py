@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from collforge import units
-from collforge.errors import CollforgeError, unknown
+from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.papers.probes.rounds import MISSING, Rounds, source
 from collforge.papers.programs import message_rate
@@ -24,7 +24,7 @@ from collforge.toolchain import vcis
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
 from collforge.tuner.run.launches import Launch, Outcome
-from collforge.tuner.run.options import split
+from collforge.tuner.run.options import split, split_choices
 from collforge.tuner.run.pictures import Line, LinePicture
 
 SUMMARY = "message rates of threads, by communicators and interfaces (VCIs) of the MPI library"
@@ -142,17 +142,8 @@ def parse_pairs(args: argparse.Namespace, calls: Sequence[str]) -> list[int]:
     return parse_numbers("pairs", args.pairs, message_rate.MOST_PAIRS)
 
 
-def parse_calls(text: str) -> Sequence[str]:
-    """Raises CollforgeError."""
-    calls = split(text)
-    for call in calls:
-        if call not in message_rate.CALLS:
-            raise unknown("call", call, message_rate.CALLS)
-    return calls
-
-
 def run(library: MpiLibrary, args: argparse.Namespace) -> Rates:
-    calls = parse_calls(args.calls)
+    calls = split_choices("call", args.calls, message_rate.CALLS)
     pairs = parse_pairs(args, calls)
     sizes = units.parse_sizes(args.sizes)
     if sizes[-1] > message_rate.MOST_BYTES:

@@ -18,6 +18,7 @@ from collforge.toolchain import vcis
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
 from collforge.tuner.run.launches import KILLED, Launch, Outcome
+from collforge.tuner.run.options import add_rails
 from collforge.tuner.run.pictures import Line, LinePicture
 
 SUMMARY = "whether two correct programs end that need progress on all interfaces (VCIs)"
@@ -73,7 +74,7 @@ class Found(Result):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     programs.add_launches(parser, LAUNCHES)
     measuring.add_place(parser, "local")
-    measuring.add_rails(parser)
+    add_rails(parser)
     parser.set_defaults(layout=None)
 
 

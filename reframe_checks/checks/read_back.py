@@ -14,17 +14,29 @@ from reframe.core.builtins import (
     sanity_function,
     variable,
 )
-from reframe.core.exceptions import SanityError
+from reframe.core.exceptions import PipelineError, SanityError
 
+from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back
-from collforge.reframe_checks.driver_check import BuildPrograms, DriverCheck
+from collforge.reframe_checks.driver_check import DriverCheck, mpi_name
+from collforge.toolchain import libraries
 
 
-class BuildReadBack(BuildPrograms):
-    """Builds the program that records the algorithms."""
+class BuildReadBack(rfm.CompileOnlyRegressionTest):
+    """Builds the program that records the algorithms, in the stage directory."""
 
-    def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
-        return [read_back.compile_command(mpicc, out / "which_algorithm")]
+    build_system: Any = "CustomBuild"
+    build_time_limit = "10m"
+    sourcesdir = None
+
+    @run_before("compile")
+    def set_commands(self) -> None:
+        try:
+            mpicc = str(libraries.find(mpi_name(self.current_environ)).mpicc)
+        except CollforgeError as error:
+            raise PipelineError(str(error)) from error
+        words = read_back.compile_command(mpicc, Path(self.stagedir, "which_algorithm"))
+        self.build_system.commands = [shlex.join(words)]
 
 
 @rfm.simple_test

@@ -359,11 +359,11 @@ def mean_interval(samples: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def median_interval(samples: Sequence[float]) -> Interval:
     """The median with a nonparametric interval from order statistics.
 
     The number of samples below the true median is binomial(n, 1/2). The interval leaves out at most
-    (1 - confidence) / 2 of that distribution on each side. Fewer than six samples cannot reach 95 %;
+    (1 - CONFIDENCE) / 2 of that distribution on each side. Fewer than six samples cannot reach 95 %;
     the interval is then their whole range. Raises ValueError without samples.
     """
     if not samples:
@@ -371,5 +371,5 @@ def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) ->
     from scipy import stats
 
     ordered = sorted(samples)
-    cut = max(int(stats.binom.ppf((1 - confidence) / 2, len(ordered), 0.5)) - 1, 0)
+    cut = max(int(stats.binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5)) - 1, 0)
     return Interval(statistics.median(ordered), ordered[cut], ordered[-1 - cut])

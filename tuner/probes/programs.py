@@ -52,8 +52,10 @@ class Programs:
     """Of the database."""
 
     def start(self, at: Layout) -> list[str]:
-        """The command prefix that starts a program on all ranks."""
-        return start_command(self.library, self.cluster, at)
+        """The command prefix that starts a program on all ranks, on this machine if there is no cluster."""
+        if self.cluster is None:
+            return local_command(self.library.name, at.size, 1, at.sockets)
+        return cluster_command(self.library.name, replace(self.cluster, layout=at.placement))
 
     def launch(self, at: Layout, program: Path, kind: str, *numbers: int | str) -> dict[str, Any]:
         """Launches `program numbers` and returns its output."""
@@ -100,15 +102,6 @@ def output(text: str) -> dict[str, Any]:
     """What a program printed, behind what the launcher may have."""
     found: dict[str, Any] = json.loads(text[text.index("{") :])
     return found
-
-
-def start_command(
-    library: MpiLibrary, cluster: ClusterSpec | None, at: Layout, threads: int = 1
-) -> list[str]:
-    """The command prefix that starts a program on all ranks, on this machine if there is no cluster."""
-    if cluster is None:
-        return local_command(library.name, at.size, threads, at.sockets)
-    return cluster_command(library.name, replace(cluster, layout=at.placement))
 
 
 def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:

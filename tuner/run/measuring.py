@@ -18,7 +18,7 @@ from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.reframe_checks.systems import slurm
-from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
+from collforge.reframe_checks.systems.emulated import ClusterSpec, check
 from collforge.reframe_checks.systems.emulated.launch import uses_one_rail
 from collforge.reframe_checks.systems.simulated import KIND, Machine
 from collforge.toolchain import build, libraries, simgrid
@@ -26,7 +26,7 @@ from collforge.tuner.decide import profile
 from collforge.tuner.decide.plan import Goal
 from collforge.tuner.decide.profile import Profile
 from collforge.tuner.run.jobs import Site
-from collforge.tuner.run.options import complete_by, input_file, positive
+from collforge.tuner.run.options import add_rails, complete_by, input_file, positive
 
 SIZES = "1KiB..1MiB"
 PROBLEM_SECONDS = 8.0
@@ -67,22 +67,6 @@ def add_place(parser: argparse.ArgumentParser, fallback: str = "emulated") -> No
     )
     parser.add_argument(
         "--config", metavar="FILE", type=input_file, help="your site's ReFrame configuration"
-    )
-
-
-def add_rails(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for the links of an emulated cluster."""
-    parser.add_argument(
-        "--rails", type=int, default=2, help="emulated: links of a node (default: 2)"
-    )
-    parser.add_argument(
-        "--rate", default="100mbit", help="emulated: rate of a link (default: 100mbit)"
-    )
-    parser.add_argument(
-        "--rail-model",
-        choices=RAIL_MODELS,
-        default="tied",
-        help="emulated: ranks tied to rails, or each connection hashed onto one (default: tied)",
     )
 
 

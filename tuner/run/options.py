@@ -12,6 +12,7 @@ from collforge import home
 from collforge.db.database import PUBLISHED
 from collforge.errors import CollforgeError, unknown
 from collforge.mpi_library import MpiLibrary
+from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec
 from collforge.toolchain import libraries
 
 PLOTS = (".png", ".svg", ".pdf")
@@ -42,6 +43,28 @@ def add_database(parser: argparse.ArgumentParser) -> None:
         type=output_file,
         default=home.database_path(),
         help="database of measurements and winners (default: %(default)s)",
+    )
+
+
+def add_rails(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the links of an emulated cluster."""
+    parser.add_argument(
+        "--rails",
+        type=int,
+        metavar="K",
+        default=ClusterSpec.rails,
+        help="emulated: links of a node (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rate",
+        default=ClusterSpec.rate,
+        help="emulated: rate of a link, each way, as for tc(8) (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rail-model",
+        choices=RAIL_MODELS,
+        default=ClusterSpec.rail_model,
+        help="emulated: ranks tied to rails, or each connection hashed onto one (default: %(default)s)",
     )
 
 

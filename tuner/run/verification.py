@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from collforge import records
@@ -56,9 +56,6 @@ class Verdict:
             for kind in kinds
             if self.outcome[kind] or kind in kinds[:2]
         )
-
-
-Verify = Callable[[Site, str, Sequence[Case], int], Verdict]
 
 
 def verify_variants(site: Site, at: str, cases: Sequence[Case], seed: int) -> Verdict:

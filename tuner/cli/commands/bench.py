@@ -322,9 +322,3 @@ def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> l
         found = [one for one in (tuned, *beside) if one and not one.is_native]
         return list(dict.fromkeys(one.name for one in found))
     return usual_variants(known, problem)
-
-
-def with_variant(text: str) -> str:
-    """A case string, with native as its variant if it names none."""
-    head, _, tail = text.partition("@")
-    return text if ":" in head else f"{head}:{NATIVE}@{tail}"

@@ -8,7 +8,7 @@ import os
 from collforge.reframe_checks.systems import emulated, slurm
 from collforge.toolchain import libraries
 from collforge.tuner.cli.command import Subparsers, add_command
-from collforge.tuner.run.options import add_mpi
+from collforge.tuner.run.options import add_mpi, add_rails
 
 EXAMPLE = """\
 collforge cluster run --layout 4x2 --rails 2 --mpi openmpi -- ./my_program
@@ -48,7 +48,7 @@ def _add_run(actions: Subparsers) -> None:
         help="NODESxRANKS, or SIZE+SIZE+... for nodes of unequal size, or cyclic:NODESxRANKS "
         "(default: %(default)s)",
     )
-    _add_rails(parser)
+    add_rails(parser)
     add_mpi(parser, required=True)
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="stop the program then, exit code 124"
@@ -72,29 +72,7 @@ def _add_up(actions: Subparsers) -> None:
         default=2,
         help="cores of a node, for Slurm (default: %(default)s)",
     )
-    _add_rails(parser)
-
-
-def _add_rails(parser: argparse.ArgumentParser) -> None:
-    shape = emulated.ClusterSpec
-    parser.add_argument(
-        "--rails",
-        type=int,
-        metavar="K",
-        default=shape.rails,
-        help="links of each node (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--rate",
-        default=shape.rate,
-        help="of each link, each way, as for tc(8) (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--rail-model",
-        metavar="MODEL",
-        default=shape.rail_model,
-        help=f"which rail carries what: {' or '.join(emulated.RAIL_MODELS)} (default: %(default)s)",
-    )
+    add_rails(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -26,9 +26,11 @@ from collforge.tuner.run.options import (
     add_database,
     add_json,
     add_mpi,
+    add_rails,
     find_libraries,
     input_file,
     plot_file,
+    positive,
 )
 from collforge.tuner.run.pictures import DotPicture, Dots
 
@@ -54,25 +56,19 @@ def add_parser(subparsers: Subparsers) -> None:
         kinds, "gain", "what the stored winners save", EXAMPLE.splitlines()[1].strip(), run_gain
     )
     measuring.add_place(gain)
-    measuring.add_rails(gain)
+    add_rails(gain)
     gain.set_defaults(layout=None)
     add_mpi(gain)
     add_database(gain)
     for each in (show, gain):
         add_json(each)
         each.add_argument("files", metavar="FILE", nargs="+", type=input_file)
-        each.add_argument("--most", type=_count, default=20, help="rows (default: %(default)s)")
+        each.add_argument("--most", type=positive, default=20, help="rows (default: %(default)s)")
         each.add_argument(
             "--wide",
             action="store_true",
             help="also communicators, their origin, the time of a call",
         )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("give 1 or more")
-    return int(text)
 
 
 def _read(paths: Sequence[Path]) -> Profile:
