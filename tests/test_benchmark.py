@@ -169,13 +169,14 @@ def test_sizes_in_between_are_served_as_in_the_runtime(known: Known) -> None:
         names["bcast", choice.bytes] = Winner(PLACE, "", choice, "2026-01-01T00:00:00Z")
     some = Known(known.made, known.goal, {}, names)
 
-    def tuned(nbytes: int) -> str | None:
-        found = some.tuned(timing_case(known.made, "bcast", known.goal.layout, nbytes))
+    def tuned(nbytes: int, collective: str = "bcast") -> str | None:
+        found = some.tuned(timing_case(known.made, collective, known.goal.layout, nbytes))
         return found.name if found else None
 
     assert [tuned(size) for size in (3444, 3445, 8191, 8192)] == [
         *(None, NATIVE_PHASES, NATIVE_PHASES, "native")
     ]
+    assert tuned(4096, "ibcast") == NATIVE_PHASES, "a nonblocking form without winners of its own"
 
 
 def test_winners_of_older_variants_are_none(known: Known) -> None:

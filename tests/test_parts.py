@@ -133,7 +133,7 @@ def test_the_job_decides_which_winners_serve(
     place = Place("here", built.library.name, built.library.first_line, columns)
     with Store(database, create=False) as store:
         winners = read_winners(store, made, place, from_name(columns))
-    found = [serving_winner(made.collective(c), winners, SIZE) for c in ("bcast", "allreduce")]
+    found = [serving_winner(made, winners, c, SIZE) for c in ("bcast", "allreduce")]
     families = [one.choice.variant.family if one else "native" for one in found]
     assert " ".join(families) == expected
 

@@ -125,7 +125,7 @@ def test_ranks_on_sockets_have_winners_of_their_own(
     place = Place("here", built.library.name, built.library.first_line, columns)
     with Store(database, create=False) as store:
         winners = read_winners(store, made, place, from_name(columns))
-    found = [serving_winner(made.collective(c), winners, SIZE) for c in ("bcast", "allreduce")]
+    found = [serving_winner(made, winners, c, SIZE) for c in ("bcast", "allreduce")]
     assert " ".join(one.choice.variant.family for one in found if one) == expected
 
 

@@ -61,7 +61,7 @@ def store(made: Manifest, tmp_path: Path) -> Store:
 def served(store: Store, made: Manifest, layout: str, collective: str, nbytes: int) -> str:
     with store:
         winners = read_winners(store, made, PLACE, from_name(layout))
-    found = serving_winner(made.collective(collective), winners, nbytes)
+    found = serving_winner(made, winners, collective, nbytes)
     return f"{found.place.layout} {found.choice.bytes}" if found else "none"
 
 
@@ -75,8 +75,9 @@ def served(store: Store, made: Manifest, layout: str, collective: str, nbytes: i
         ("3x2", "bcast", 8, "none"),  # below all sizes
         ("4x1", "bcast", 4096, "none"),  # another kind of layout
         ("4x2", "ibcast", 65536, "4x2 65536"),
-        ("8x2/4x2", "ibcast", 65536, "none"),  # its collective has winners for this part of a job
-        ("5x2", "ibcast", 65536, "none"),  # its collective has winners for this very layout
+        ("4x2", "ibcast", 4096, "4x2 4096"),  # not near its own: its collective's
+        ("8x2/4x2", "ibcast", 65536, "8x2/4x2 4096"),  # its collective has winners for this part of a job
+        ("5x2", "ibcast", 65536, "5x2 4096"),  # its collective has winners for this very layout
         ("3x2", "ibcast", 65536, "~4x2 65536"),
         ("3x2", "scan", 4096, "~4x2 4096"),
         ("cyclic:3x2", "scan", 4096, "none"),

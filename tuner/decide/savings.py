@@ -33,7 +33,7 @@ def savings(store: Store, made: Manifest, place: Place, found: Profile) -> list[
             continue
         if row.served_as not in known:
             known[row.served_as] = read_winners(store, made, place, from_name(row.served_as))
-        winner = serving_winner(made.collective(row.collective), known[row.served_as], row.size)
+        winner = serving_winner(made, known[row.served_as], row.collective, row.size)
         saved.append(_saving(made, row, at, winner))
     return saved
 

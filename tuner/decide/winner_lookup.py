@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from collforge.db import EXTRAPOLATED, Choice, MapPoint, Store, Winner
 from collforge.decision import TIE
-from collforge.generator.manifest import CollectiveEntry, Manifest
+from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.place import Place
 from collforge.serving import (
@@ -87,13 +87,15 @@ def _point(one: MapPoint) -> Point:
     return Point(one.evidence == EXTRAPOLATED, one.nodes, one.ranks_per_node)
 
 
-def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: int) -> Winner | None:
+def serving_winner(
+    made: Manifest, winners: Sequence[Winner], collective: str, nbytes: int
+) -> Winner | None:
     """The winner that serves a call of a collective with ``nbytes`` bytes; None if none does.
 
-    ``winners``: those of a layout, of any collectives.
+    ``winners``: those of a layout, of any collectives. That of a nonblocking call can be of the blocking one.
     """
-    by_size = {one.choice.bytes: one for one in winners if name_of(one) == entry.name}
-    size = entry.choice_bytes(nbytes)
+    by_size = {one.choice.bytes: one for one in rows_of(made, winners, collective, nbytes)}
+    size = made.collective(collective).choice_bytes(nbytes)
     row = serving([*map(_stored, by_size.values())], size) if size > 0 else None
     return by_size[row.bytes] if row else None
 

@@ -87,9 +87,19 @@ class Known:
         ]
 
     def _stored(self, problem: Case) -> Variant | None:
-        entry = self.made.collective(problem.collective)
-        found = serving_winner(entry, self._current(problem.collective), problem.bytes)
-        return found.choice.variant if found else None
+        name = problem.collective
+        winners = [
+            one
+            for each in filter(None, (name, self.made.collective(name).blocking))
+            for one in self._current(each)
+        ]
+        found = serving_winner(self.made, winners, name, problem.bytes)
+        if found is None:
+            return None
+        variant = replace(found.choice.variant, collective=name)
+        # Some variants of a blocking collective cannot be suspended: native serves the nonblocking one.
+        possible = {"", *(entry.fingerprint for entry in self.made.variants_of(name))}
+        return variant if variant.fingerprint in possible else None
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
         """The name of the fastest point of a variant in earlier launches; the first point if none was measured.

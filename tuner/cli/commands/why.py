@@ -99,7 +99,7 @@ def explain(
             f"not measured; point {stored[1:]} of the map is the nearest, {how} on {winners[0].decided}"
         ]
     choices = {one.choice.bytes: one.choice for one in winners}
-    found = serving_winner(made.collective(name_of(winners[0])), winners, size)
+    found = serving_winner(made, winners, collective, size)
     served = found.choice if found else None
     lines.append(
         f"serves: {_told(served)}" if served else "serves: native, as no row reaches this size"
