@@ -37,7 +37,15 @@ LEGAL = (
     "freed early",
 )
 SERVED = r"variants served (\d+) of \1 nonblocking calls"
-PERSISTENT = ("any order", "beside messages", "freed early", "freed under way", "errors", "many")
+PERSISTENT = (
+    "any order",
+    "beside messages",
+    "freed early",
+    "freed under way",
+    "errors",
+    "illegal",
+    "many",
+)
 
 
 def compile_legal(mpicc: str, folder: Path, way: str) -> str:

@@ -76,7 +76,12 @@ def served(store: Store, made: Manifest, layout: str, collective: str, nbytes: i
         ("4x1", "bcast", 4096, "none"),  # another kind of layout
         ("4x2", "ibcast", 65536, "4x2 65536"),
         ("4x2", "ibcast", 4096, "4x2 4096"),  # not near its own: its collective's
-        ("8x2/4x2", "ibcast", 65536, "8x2/4x2 4096"),  # its collective has winners for this part of a job
+        (
+            "8x2/4x2",
+            "ibcast",
+            65536,
+            "8x2/4x2 4096",
+        ),  # its collective has winners for this part of a job
         ("5x2", "ibcast", 65536, "5x2 4096"),  # its collective has winners for this very layout
         ("3x2", "ibcast", 65536, "~4x2 65536"),
         ("3x2", "scan", 4096, "~4x2 4096"),

@@ -212,6 +212,37 @@ static void errors(MPI_Comm world) {
     MPI_Comm_free(&comm);
 }
 
+/* What one rank alone gets wrong it is told of, in the start or by the wait, and the others go on:
+ * ranks exchange the sizes of a gatherv. */
+static void illegal(MPI_Comm world) {
+    int in[2] = {rank, rank}, out[2 * MOST], counts[MOST], displs[MOST];
+    const MPI_Comm reporting[] = {world, MPI_COMM_SELF};
+    MPI_Comm comm;
+    MPI_Request request;
+    MPI_Comm_dup(world, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_set_errhandler(reporting[i], MPI_ERRORS_RETURN);
+    }
+    for (int i = 0; i < size; i++) {
+        counts[i] = 2;
+        displs[i] = 2 * i;
+    }
+    check(MPI_Igatherv(in, 2, MPI_INT, out, counts, displs, MPI_INT, size, comm, &request) !=
+              MPI_SUCCESS,
+          "an illegal root");
+    int err = MPI_Igatherv(in, 2, MPI_INT, out, counts, displs,
+                           rank == 0 ? MPI_DATATYPE_NULL : MPI_INT, 0, comm, &request);
+    if (err == MPI_SUCCESS) {
+        err = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    check((err != MPI_SUCCESS) == (rank == 0), "an illegal type");
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_set_errhandler(reporting[i], MPI_ERRORS_ARE_FATAL);
+    }
+    MPI_Comm_free(&comm);
+}
+
 static void many(void) {
     MPI_Request requests[3];
     MPI_Comm comm;
@@ -244,6 +275,7 @@ int main(int argc, char **argv) {
     say("freed early"), freed_early();
     say("freed under way"), freed_under_way(MPI_COMM_WORLD);
     say("errors"), errors(MPI_COMM_WORLD);
+    say("illegal"), illegal(MPI_COMM_WORLD);
     say("many"), many();
     say("passed");
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;

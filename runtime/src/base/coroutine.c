@@ -130,7 +130,8 @@ static struct cf_coroutine *allocate(void) {
 
 static void put_away(struct cf_coroutine *self) {
     (void)pthread_mutex_lock(&kept.mutex);
-    const bool keep = kept.n < MOST_KEPT;
+    /* A short one would serve a lone call later. */
+    const bool keep = kept.n < MOST_KEPT && (self->stack == CF_STACK || addresses_are_limited());
     if (keep) {
         self->next = kept.first;
         kept.first = self;

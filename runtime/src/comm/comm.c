@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "chunks/chunks.h"
 #include "comm/being_freed.h"
+#include "comm/companions.h"
 #include "comm/duplicates.h"
 #include "comm/observe.h"
 #include "comm/under_way.h"
@@ -293,6 +294,7 @@ void cf_state_decline(MPI_Comm comm) {
         return;
     }
     if (found && !is_shared(value) && referred(value) == NULL) {
+        cf_companions_free(value);
         (void)drop(value);
     }
     (void)attach(comm, cf_declined);

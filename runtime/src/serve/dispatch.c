@@ -25,9 +25,9 @@ static bool side_is_illegal(const void *buffer, int count, MPI_Datatype type) {
            (count < 0 || type == MPI_DATATYPE_NULL || cf_type_size(type) < 0);
 }
 
-/* Checks that give the same result on all ranks. */
-static bool is_illegal_everywhere(const struct cf_collective_info *info, const struct cf_args *args,
-                                  const struct cf_layout *layout) {
+bool cf_is_illegal_everywhere(int collective, const struct cf_args *args,
+                              const struct cf_layout *layout) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
     /* The last two are ops of one-sided calls only. */
     return (info->has_op &&
             (args->op == MPI_OP_NULL || args->op == MPI_REPLACE || args->op == MPI_NO_OP)) ||
@@ -129,7 +129,7 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     const struct cf_collective_info *info = &cf_collectives[collective];
     const struct cf_layout *layout = &state->comm.layout;
 
-    if (is_illegal_everywhere(info, args, layout)) {
+    if (cf_is_illegal_everywhere(collective, args, layout)) {
         return CF_DECLINED;
     }
     if (cf_runtime.check_ops && info->has_op && !info->hybrid) {
@@ -186,7 +186,7 @@ int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int 
     const struct cf_collective_info *info = &cf_collectives[collective];
     bool ready = false;
     if (state->stage != CF_STAGE_COMPLETE || !cf_may_start(choice->variant, args->op) ||
-        is_illegal_everywhere(info, args, &state->comm.layout) ||
+        cf_is_illegal_everywhere(collective, args, &state->comm.layout) ||
         !serves(state, choice, collective, bytes, args->op)) {
         return CF_DECLINED;
     }
@@ -199,18 +199,47 @@ int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int 
                : MPI_SUCCESS;
 }
 
-int cf_settle_exchanged(struct cf_state *state, const struct cf_choice **choice,
-                        const struct cf_args *args) {
-    const struct cf_choice *any = *choice;
-    const int collective = any->variant->collective;
-    if (is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout)) {
-        return CF_DECLINED;
+/*
+ * The sizes of an irregular call are known on all ranks only after an exchange, which pays if a
+ * variant serves the call then. The first eight calls in a row that native serves after it change
+ * nothing, because a program may have several sizes in turn. After further ones, more and more
+ * calls are native without an exchange, in the end 66 of 67. All ranks count alike, because all
+ * know the same sizes.
+ */
+static bool pauses(struct cf_last *last) {
+    return last->pause > 0 && last->pause-- > 0;
+}
+
+/* err: of a call after an exchange. Returns it. */
+static int count_vain(struct cf_last *last, const struct cf_choice *any, int err) {
+    static const int lengths[] = {0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 10, 18, 36, 66};
+    if (err != CF_DECLINED || any->evidence == CF_FORCED) {
+        last->in_vain = 0;
+        return err;
     }
+    last->pause = lengths[last->in_vain];
+    if (last->in_vain + 1 < (int)(sizeof lengths / sizeof lengths[0])) {
+        last->in_vain++;
+    }
+    return err;
+}
+
+static int settle_exchanged(struct cf_state *state, const struct cf_choice **choice,
+                            const struct cf_args *args) {
+    const int collective = (*choice)->variant->collective;
     CF_TRY(cf_exchange_sizes(&state->comm, collective, args));
-    *choice = choose_exchanged(state, any);
+    *choice = choose_exchanged(state, *choice);
     return *choice == NULL
                ? CF_DECLINED
                : cf_settle_start(state, *choice, collective, state->comm.exchanged.mean, args);
+}
+
+int cf_settle_exchanged(struct cf_state *state, const struct cf_choice **choice,
+                        const struct cf_args *args) {
+    const struct cf_choice *any = *choice;
+    struct cf_last *last = &state->last[any->variant->collective];
+    return pauses(last) ? CF_DECLINED
+                        : count_vain(last, any, settle_exchanged(state, choice, args));
 }
 
 int cf_run_settled(struct cf_state *state, const struct cf_choice *choice,
@@ -244,7 +273,7 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
     int err = MPI_SUCCESS;
 
     /* What cannot run anyway waits for no trial; cf_settle says so. */
-    if (tries && !is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) &&
+    if (tries && !cf_is_illegal_everywhere(collective, args, &state->comm.layout) &&
         serves(state, choice, collective, bytes, args->op)) {
         err = cf_guard_wait(state, choice, bytes, call);
     }
@@ -277,36 +306,15 @@ static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
     return choice == NULL ? CF_DECLINED : attempt_unsettled(state, choice, mean, args, false, call);
 }
 
-/*
- * The sizes of an irregular call are known on all ranks only after an exchange, which pays if a
- * variant serves the call then. The first eight calls in a row that native serves after it change
- * nothing, because a program may have several sizes in turn. After further ones, more and more
- * calls are native without an exchange, in the end 66 of 67. All ranks count alike, because all
- * know the same sizes.
- */
 CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_choice *any,
                                       const struct cf_args *args, struct cf_call *call) {
-    static const int pauses[] = {0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 10, 18, 36, 66};
     const int collective = any->variant->collective;
     struct cf_last *last = &state->last[collective];
-    if (is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) ||
-        has_to_wait(state, any, args)) {
+    if (cf_is_illegal_everywhere(collective, args, &state->comm.layout) ||
+        has_to_wait(state, any, args) || pauses(last)) {
         return CF_DECLINED;
     }
-    if (last->pause > 0) {
-        last->pause--;
-        return CF_DECLINED;
-    }
-    const int err = exchange_and_run(state, any, args, call);
-    if (err != CF_DECLINED || any->evidence == CF_FORCED) {
-        last->in_vain = 0;
-        return err;
-    }
-    last->pause = pauses[last->in_vain];
-    if (last->in_vain + 1 < (int)(sizeof pauses / sizeof pauses[0])) {
-        last->in_vain++;
-    }
-    return CF_DECLINED;
+    return count_vain(last, any, exchange_and_run(state, any, args, call));
 }
 
 static bool is_alive(const struct cf_call *call) {

@@ -83,6 +83,11 @@ static inline bool cf_starts(int collective) {
     return cf_runtime.nonblocking && (cf_runtime.unstarted >> collective & 1) == 0;
 }
 
+/* Whether all ranks' arguments are wrong, so that native may refuse them without having told the
+ * others. */
+bool cf_is_illegal_everywhere(int collective, const struct cf_args *args,
+                              const struct cf_layout *layout);
+
 /* Performs all checks between a choice and its run. CF_DECLINED, on all ranks alike, if native must
  * serve the call. Otherwise returns an MPI error class. */
 int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,
@@ -92,8 +97,9 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
  * not set up yet. */
 int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int collective,
                     int64_t bytes, const struct cf_args *args);
-/* The same in a coroutine, for a collective whose sizes are exchanged: does so over args->comm.
- * *choice: what cf_choose_any has found; set to what serves the call, if anything does. */
+/* The same in a coroutine, for a collective whose sizes are exchanged, and args that are not
+ * illegal everywhere: does so over args->comm, unless native has served many of the last ones in a
+ * row. *choice: what cf_choose_any has found; set to what serves the call, if anything does. */
 int cf_settle_exchanged(struct cf_state *state, const struct cf_choice **choice,
                         const struct cf_args *args);
 /* Runs a settled choice. Device buffers are copied to host memory first. Returns an MPI error

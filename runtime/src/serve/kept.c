@@ -69,7 +69,8 @@ void cf_kept_discard(struct cf_kept *self) {
 /* Not MPI_Type_dup, which calls back the program for each attribute of the type, and so does its
  * freeing. Returns an MPI error class. */
 static int keep_type(MPI_Datatype *type, MPI_Datatype *own) {
-    if (cf_type_is_predefined(*type)) {
+    /* The exchange of sizes tells all ranks of an illegal one. */
+    if (*type == MPI_DATATYPE_NULL || cf_type_is_predefined(*type) || cf_type_size(*type) < 0) {
         return MPI_SUCCESS;
     }
     CF_TRY(PMPI_Type_contiguous(1, *type, own));

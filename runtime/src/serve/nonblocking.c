@@ -57,7 +57,7 @@ const struct cf_choice *cf_find_start(struct cf_state *state, const struct cf_st
         return NULL;
     }
     if (exchanges) {
-        return choice;
+        return cf_is_illegal_everywhere(collective, what->args, &comm->layout) ? NULL : choice;
     }
     return !cf_guard_dropped(judge, choice, bytes) && !(found->on_trial && what->persistent) &&
                    cf_settle_start(state, choice, collective, bytes, what->args) == MPI_SUCCESS

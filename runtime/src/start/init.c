@@ -176,9 +176,11 @@ static struct functions {
 
 /* MPI's own. Looked up when they are needed, as in base/chain.c. */
 static const struct functions *next_pmpi(void) {
-    static struct functions pmpi = {.init = PMPI_Init, .init_thread = PMPI_Init_thread};
+    static struct functions pmpi = {
+        .init = PMPI_Init, .init_thread = PMPI_Init_thread, .finalize = PMPI_Finalize};
     cf_chain("PMPI_Init", &pmpi.init);
     cf_chain("PMPI_Init_thread", &pmpi.init_thread);
+    cf_chain("PMPI_Finalize", &pmpi.finalize);
     return &pmpi;
 }
 
@@ -388,8 +390,17 @@ COLLFORGE_PUBLIC int MPI_Query_thread(int *provided) {
     return err;
 }
 
-COLLFORGE_PUBLIC int MPI_Finalize(void) {
+static int finalize(const struct functions *functions) {
     cf_threads_end();
     cf_under_way_end();
-    return next.finalize();
+    return functions->finalize();
+}
+
+COLLFORGE_PUBLIC int MPI_Finalize(void) {
+    return finalize(&next);
+}
+
+/* A tool before this library calls it. */
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Finalize(void) {
+    return finalize(next_pmpi());
 }
