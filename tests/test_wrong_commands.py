@@ -95,6 +95,10 @@ export --to openmpi --system local --collective foo      | known:
 export --to openmpi --system local --sizes foo           | 4KiB
 env                                                      | --mpi
 env --mpi foo                                            | known:
+env --mpi smpi-openmpi                                   | --system simulated
+run --mpi smpi-mpich -- true                             | --system simulated
+install --mpi openmpi,smpi-mpich /nowhere                | --system simulated
+cluster run --mpi smpi-mpich -- true                     | --system simulated
 run                                                      | --mpi
 run --mpi openmpi                                        | COMMAND
 run --mpi openmpi --db DB mpirun.mpich -n 2 ./app       | --mpi mpich

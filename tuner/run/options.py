@@ -13,21 +13,36 @@ from collforge.db.database import PUBLISHED
 from collforge.errors import CollforgeError, unknown
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec
-from collforge.toolchain import libraries
+from collforge.toolchain import libraries, simgrid
 
 PLOTS = (".png", ".svg", ".pdf")
 
 
-def add_mpi(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Adds --mpi NAME[,NAME...]; args.mpi is the text, for find_libraries() or libraries.find()."""
+def add_mpi(
+    parser: argparse.ArgumentParser, *, required: bool = False, simulated: bool = True
+) -> None:
+    """Adds --mpi NAME[,NAME...]; args.mpi is the text, for find_libraries() or libraries.find().
+
+    ``simulated``: whether the command takes SimGrid's libraries, whose programs run in simulations only.
+    """
     action = parser.add_argument(
         "--mpi",
         metavar="NAME",
+        type=str if simulated else _of_jobs,
         required=required,
         help=f"MPI library: {', '.join(libraries.DEBIAN_PACKAGES)}, "
         "or a name of `collforge mpi list`",
     )
     complete_by(action, libraries.known_names)
+
+
+def _of_jobs(names: str) -> str:
+    for name in split(names):
+        if name in simgrid.RULES:
+            raise argparse.ArgumentTypeError(
+                f"programs of {name} run in simulations only: `collforge bench --system simulated`"
+            )
+    return names
 
 
 def complete_by(action: argparse.Action, names: Callable[[], Sequence[str]]) -> None:

@@ -49,7 +49,7 @@ def _add_run(actions: Subparsers) -> None:
         "(default: %(default)s)",
     )
     add_rails(parser)
-    add_mpi(parser, required=True)
+    add_mpi(parser, required=True, simulated=False)
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="stop the program then, exit code 124"
     )

@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "collforge env --mpi openmpi --system emulated > tuned.sh",
         run,
     )
-    add_mpi(parser, required=True)
+    add_mpi(parser, required=True, simulated=False)
     parser.add_argument(
         "--system",
         metavar="SYS",

@@ -72,7 +72,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="let the modules set COLLFORGE_LEARN: jobs leave here what their trials found",
     )
     add_published_system(parser)
-    add_mpi(parser)
+    add_mpi(parser, simulated=False)
     add_database(parser)
     add_json(parser)
 

@@ -51,7 +51,7 @@ class Ran:
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "run", "run a program with the winners", EXAMPLE, run)
-    add_mpi(parser, required=True)
+    add_mpi(parser, required=True, simulated=False)
     parser.add_argument(
         "--system", metavar="SYS", help="system whose winners apply (default: found by host name)"
     )
