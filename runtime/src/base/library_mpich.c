@@ -38,10 +38,10 @@ static const char *shared_folder(void) {
 /* clang-format off */
 WRAP(MPI_Waitall)
 __attribute__((weak)) WRAP(PMPI_Waitall)
+/* clang-format on */
 
 #if MPICH_NUMVERSION >= 40300000
-static int (*advance_one)(void);
-/* clang-format on */
+    static int (*advance_one)(void);
 static int (*is_complete)(MPI_Request); /* NULL: no hook, and any call may make progress */
 
 static bool has_completed(MPI_Request request) {
@@ -66,17 +66,16 @@ static bool call_in_progress(int (*advance)(void)) {
     advance_one = advance;
     return start(make_progress, NULL, MPIX_STREAM_NULL) == MPI_SUCCESS;
 }
-#else
-#define call_in_progress NULL
-#define has_completed NULL
 #endif
 
 const struct cf_library cf_library = {
     .name = "mpich",
     .title = "MPICH",
     .wrote = wrote,
+#if MPICH_NUMVERSION >= 40300000
     .call_in_progress = call_in_progress,
     .has_completed = has_completed,
+#endif
     .shared_folder = shared_folder,
     .cuts_forwarded_parts = true, /* MPICH 4.0.2 */
     .speaks_pmi = true,
