@@ -85,13 +85,14 @@ def variables(way: str, flavor: str, node_phase: str, library: Path) -> dict[str
 
 
 def check(stdout: str, stderr: str, way: str) -> None:
-    """All programs have ended, and variants have served every nonblocking call."""
+    """All programs have ended, and variants have served every nonblocking call that is legal."""
     said = stdout.splitlines()
     assert {*(PERSISTENT if way == "persistent" else LEGAL), "passed"} <= set(said)
     assert all((name in said) == (name == way) for name in ("threads", "computes"))
     found = re.search(r"variants served (\d+) of (\d+) nonblocking calls", stdout + stderr)
     assert found and int(found[1]) > 30
-    assert found[1] == found[2]
+    illegal = 2 if way == "persistent" else 0
+    assert int(found[1]) + illegal == int(found[2])
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -115,10 +116,11 @@ def served_with(
     winners: Sequence[Mapping[str, Mapping[str, str]]],
     way: str,
     at: tuple[Installation, Manifest, Launch, Path],
+    *more: str,
 ) -> list[int]:
     """The nonblocking calls that variants served in a legal program, with each of these databases."""
     built, made, launch, folder = at
-    command = [compile_legal(str(built.library.mpicc), folder, way), *words(way, folder)]
+    command = [compile_legal(str(built.library.mpicc), folder, way), *words(way, folder), *more]
     env = variables(way, built.library.flavor, "native", built.built.library_path)
     del env["COLLFORGE_FORCE"]
     served = []
@@ -168,6 +170,7 @@ def test_persistent_requests_have_no_expected_winners_of_their_own(
         ),
         "persistent",
         (built, made, launch, tmp_path),
+        "many",
     )
     expected, of_blocking, measured = served
     assert expected == 0 < measured <= of_blocking

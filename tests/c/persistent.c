@@ -1,6 +1,7 @@
 /*
  * Persistent collectives: started in any order, many times, beside persistent messages; with types,
  * arrays and communicators freed early. Prints each program's name before it begins, and "passed".
+ * With an argument only the last one, which the native ones of Open MPI 4 and MPICH 4.0.2 end, too.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -270,12 +271,14 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    say("any order"), any_order(MPI_COMM_WORLD);
-    say("beside messages"), beside_messages(MPI_COMM_WORLD);
-    say("freed early"), freed_early();
-    say("freed under way"), freed_under_way(MPI_COMM_WORLD);
-    say("errors"), errors(MPI_COMM_WORLD);
-    say("illegal"), illegal(MPI_COMM_WORLD);
+    if (argc == 1) {
+        say("any order"), any_order(MPI_COMM_WORLD);
+        say("beside messages"), beside_messages(MPI_COMM_WORLD);
+        say("freed early"), freed_early();
+        say("freed under way"), freed_under_way(MPI_COMM_WORLD);
+        say("errors"), errors(MPI_COMM_WORLD);
+        say("illegal"), illegal(MPI_COMM_WORLD);
+    }
     say("many"), many();
     say("passed");
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
