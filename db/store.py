@@ -62,8 +62,8 @@ class Store(Production):
     def record_lanes(self, place: Place, found: Lanes) -> None:
         """Replaces what is known of the lanes of a place's system with its MPI library."""
         with self.transaction():
-            numbers = {"number": found.number, "rate": found.rate}
-            self._replace("lanes", self._library(place) | numbers)
+            columns = {**self._library(place), "number": found.number, "rate": found.rate}
+            self._replace("lanes", columns)
 
     def lanes(self, place: Place) -> Lanes | None:
         """None where they were not measured."""
