@@ -26,7 +26,7 @@ from collforge.tuner.decide.evidence import (
     median_interval,
 )
 from collforge.tuner.decide.plan import Goal
-from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.tuner.decide.winner_lookup import read_winners, rows_of, serving_winner
 from collforge.tuner.run import ingest, measuring
 from collforge.tuner.run.ingest import Cost, Report
 from collforge.tuner.run.jobs import Job, Site, run_job
@@ -70,11 +70,12 @@ class Known:
 
     def neighbours(self, problem: Case) -> list[Variant]:
         """The stored winners at the next smaller and the next larger size."""
-        chosen = {one.choice.bytes: one.choice for one in self._current(problem.collective)}
+        chosen = {one.choice.bytes: one for one in self._rows(problem)}
         smaller = [size for size in chosen if size < problem.bytes]
         larger = [size for size in chosen if size > problem.bytes]
         sizes = [*sorted(smaller)[-1:], *sorted(larger)[:1]]
-        return list(dict.fromkeys(chosen[size].variant for size in sizes))
+        found = [self._variant(problem, chosen[size]) for size in sizes]
+        return list(dict.fromkeys(one for one in found if one))
 
     def _current(self, collective: str) -> list[Winner]:
         """The stored winners of a collective whose variants still exist."""
@@ -86,19 +87,23 @@ class Known:
             and (winner.choice.variant.is_native or winner.choice.variant.fingerprint in current)
         ]
 
-    def _stored(self, problem: Case) -> Variant | None:
+    def _rows(self, problem: Case) -> list[Winner]:
+        """The stored winners that decide about a problem."""
         name = problem.collective
-        winners = [
-            one
-            for each in filter(None, (name, self.made.collective(name).blocking))
-            for one in self._current(each)
-        ]
-        found = serving_winner(self.made, winners, name, problem.bytes)
-        if found is None:
-            return None
-        variant = replace(found.choice.variant, collective=name)
-        # Some variants of a blocking collective cannot be suspended: native serves the nonblocking one.
-        possible = {"", *(entry.fingerprint for entry in self.made.variants_of(name))}
+        names = filter(None, (name, self.made.collective(name).blocking))
+        current = [one for each in names for one in self._current(each)]
+        return rows_of(self.made, current, name, problem.bytes)
+
+    def _stored(self, problem: Case) -> Variant | None:
+        rows = self._rows(problem)
+        found = serving_winner(self.made, rows, problem.collective, problem.bytes)
+        return self._variant(problem, found) if found else None
+
+    def _variant(self, problem: Case, winner: Winner) -> Variant | None:
+        """None: it cannot be suspended, so native serves the nonblocking call."""
+        variant = replace(winner.choice.variant, collective=problem.collective)
+        entries = self.made.variants_of(problem.collective)
+        possible = {"", *(entry.fingerprint for entry in entries)}
         return variant if variant.fingerprint in possible else None
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:

@@ -44,9 +44,11 @@ struct cf_last {
     struct cf_native native;
     const struct cf_choice *choice; /* NULL: no such call */
     int64_t bytes;
-    uint32_t served;   /* calls for which a variant was chosen */
-    int pause;         /* calls to come that are native without an exchange of sizes */
-    int in_vain;       /* exchanges in a row after which native served */
+    uint32_t served; /* calls for which a variant was chosen */
+    struct cf_exchanges {
+        int pause;   /* calls to come that are native without an exchange of sizes */
+        int in_vain; /* exchanges in a row after which native served */
+    } blocking, started;
     MPI_Datatype type; /* 0, which is no handle: valid for the current call only */
     int count;
     bool settled;

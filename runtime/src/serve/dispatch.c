@@ -206,20 +206,20 @@ int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int 
  * calls are native without an exchange, in the end 66 of 67. All ranks count alike, because all
  * know the same sizes.
  */
-static bool pauses(struct cf_last *last) {
-    return last->pause > 0 && last->pause-- > 0;
+static bool pauses(struct cf_exchanges *past) {
+    return past->pause > 0 && past->pause-- > 0;
 }
 
 /* err: of a call after an exchange. Returns it. */
-static int count_vain(struct cf_last *last, const struct cf_choice *any, int err) {
+static int count_vain(struct cf_exchanges *past, const struct cf_choice *any, int err) {
     static const int lengths[] = {0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 10, 18, 36, 66};
     if (err != CF_DECLINED || any->evidence == CF_FORCED) {
-        last->in_vain = 0;
+        past->in_vain = 0;
         return err;
     }
-    last->pause = lengths[last->in_vain];
-    if (last->in_vain + 1 < (int)(sizeof lengths / sizeof lengths[0])) {
-        last->in_vain++;
+    past->pause = lengths[past->in_vain];
+    if (past->in_vain + 1 < (int)(sizeof lengths / sizeof lengths[0])) {
+        past->in_vain++;
     }
     return err;
 }
@@ -237,9 +237,9 @@ static int settle_exchanged(struct cf_state *state, const struct cf_choice **cho
 int cf_settle_exchanged(struct cf_state *state, const struct cf_choice **choice,
                         const struct cf_args *args) {
     const struct cf_choice *any = *choice;
-    struct cf_last *last = &state->last[any->variant->collective];
-    return pauses(last) ? CF_DECLINED
-                        : count_vain(last, any, settle_exchanged(state, choice, args));
+    struct cf_exchanges *past = &state->last[any->variant->collective].started;
+    return pauses(past) ? CF_DECLINED
+                        : count_vain(past, any, settle_exchanged(state, choice, args));
 }
 
 int cf_run_settled(struct cf_state *state, const struct cf_choice *choice,
@@ -309,12 +309,12 @@ static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
 CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_choice *any,
                                       const struct cf_args *args, struct cf_call *call) {
     const int collective = any->variant->collective;
-    struct cf_last *last = &state->last[collective];
+    struct cf_exchanges *past = &state->last[collective].blocking;
     if (cf_is_illegal_everywhere(collective, args, &state->comm.layout) ||
-        has_to_wait(state, any, args) || pauses(last)) {
+        has_to_wait(state, any, args) || pauses(past)) {
         return CF_DECLINED;
     }
-    return count_vain(last, any, exchange_and_run(state, any, args, call));
+    return count_vain(past, any, exchange_and_run(state, any, args, call));
 }
 
 static bool is_alive(const struct cf_call *call) {

@@ -89,6 +89,9 @@ int cf_init(struct cf_state *state, const struct cf_starting *what, MPI_Request 
     if (err == MPI_SUCCESS && taken >= 0) {
         err = cf_state_of(state->companions->comm[taken], &companion);
         choice = err == MPI_SUCCESS ? cf_find_start(companion, state, what, &found) : NULL;
+        if (choice != NULL) { /* another request had the companion */
+            companion->last[what->collective].started = (struct cf_exchanges){0};
+        }
     }
     if (taken < 0 || one == NULL) {
         free(one);
