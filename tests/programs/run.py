@@ -172,15 +172,21 @@ def _build(mpi: str) -> tuple[MpiLibrary, runtime_build.Built]:
     return library, runtime_build.build(library, SHARED_HOME)
 
 
+@cache
+def _winners(mpi: str) -> tuple[Path, tempfile.TemporaryDirectory[str]]:
+    """A database for all launches, which takes seconds to write, and its folder, which ends with it."""
+    folder = tempfile.TemporaryDirectory()
+    return winners.write(Path(folder.name, "winners.db"), _build(mpi)[0], SHARED_HOME), folder
+
+
 def variables(mpi: str, setting: Setting, ranks: int, folder: Path) -> dict[str, str]:
-    """The ranks' environment for a setting. Profile and database are written to `folder`."""
+    """The ranks' environment for a setting. The profile is written to `folder`."""
     library, built = _build(mpi)
     turns = "map:" + ",".join(str(rank % 2) for rank in range(ranks))
     node_map = turns if setting.node_map == "cyclic" else setting.node_map
     found = {"LD_PRELOAD": str(built.library_path), "COLLFORGE_NODE_MAP": node_map}
     if setting.choice == "tuned":
-        path = winners.write(folder / "winners.db", library, SHARED_HOME)
-        found.update(COLLFORGE_DB=str(path), COLLFORGE_SYSTEM=winners.SYSTEM)
+        found.update(COLLFORGE_DB=str(_winners(mpi)[0]), COLLFORGE_SYSTEM=winners.SYSTEM)
     elif setting.choice != "none":
         found["COLLFORGE_FORCE"] = f"*={setting.choice}"
     if setting.nonblocking:
