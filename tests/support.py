@@ -42,6 +42,7 @@ _ALSO_WRAPPED = (
     *("PMPI_Comm_free", "PMPI_Comm_disconnect", "MPI_Op_create", "dlopen", "dlmopen"),
     *("PMPI_Comm_set_info", "PMPI_Comm_dup_with_info"),
     *("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_Init_thread", "MPI_Query_thread"),
+    *("MPI_Finalize", "PMPI_Finalize"),
 )
 _MAKERS = (
     *("Comm_dup", "Comm_split", "Comm_split_type", "Comm_create", "Comm_create_group"),
@@ -51,7 +52,7 @@ _REQUESTS = ("Start", "Startall", "Request_free")
 
 
 def also_wrapped(flavor: str) -> set[str]:
-    """The functions that the library wraps, other than collectives and MPI_Finalize."""
+    """The functions that the library wraps, other than collectives."""
     own = ["MPI_Comm_idup"] if flavor == "openmpi" else ["MPI_Session_init", "MPI_Waitall"]
     own += [f"MPI_{name}" for name in (*_MAKERS, *_REQUESTS)]
     return {*_ALSO_WRAPPED, *own, *(f"P{name}" for name in own)}
