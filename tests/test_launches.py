@@ -141,7 +141,7 @@ def test_nothing_is_left_of_a_probe_that_is_stopped(
     assert_within(60, lambda: any("/bin/sleep" in line for line in commands_of(mark)))
     process.send_signal(number)
     process.wait(60)
-    assert_within(60, lambda: not marked_processes(mark))
+    assert_within(25, lambda: not marked_processes(mark))  # before it ends by itself
     assert process.returncode != 0
 
 

@@ -134,6 +134,7 @@ def served_with(
     return served
 
 
+@pytest.mark.either
 def test_winners_of_its_own(
     built: Installation, made: Manifest, launch: Launch, tmp_path: Path
 ) -> None:
@@ -158,6 +159,7 @@ def test_winners_of_its_own(
     assert other > 0
 
 
+@pytest.mark.either
 def test_persistent_requests_have_no_expected_winners_of_their_own(
     built: Installation, made: Manifest, launch: Launch, tmp_path: Path
 ) -> None:

@@ -26,6 +26,14 @@ from collforge.toolchain import libraries
 FILES = ("code", "out", "err")
 
 
+def _ended_by(signal: str, is_here: bool) -> list[str]:
+    """The words before a command that gets the signal when its parent dies; none on other machines.
+
+    The ranks get one, too: Open MPI 4's mpirun leaves them behind if it is stopped while it starts them.
+    """
+    return ["setpriv", "--pdeathsig", signal] if is_here and shutil.which("setpriv") else []
+
+
 @rfm.simple_test
 class Launches(rfm.RegressionTest):
     """Compiles the programs of a plan and launches them; one that fails or hangs does not end the others."""
@@ -102,10 +110,10 @@ class Launches(rfm.RegressionTest):
         else:
             # A program whose path has a = would be one more variable for env.
             guard = ["sh", "-c", 'exec "$0" "$@"'] if "=" in launch.words[0] else []
-            words = [*env, *guard, *launch.words]
+            words = [*_ended_by("KILL", is_here), *env, *guard, *launch.words]
         # timeout has a process group of its own, so nobody else ends it with the job's script.
-        ties = "setpriv --pdeathsig TERM " if shutil.which("setpriv") and is_here else ""
-        limit = f"{ties}timeout -k 10 {max(1, math.ceil(launch.seconds))}"
+        seconds = str(max(1, math.ceil(launch.seconds)))
+        limit = shlex.join([*_ended_by("TERM", is_here), "timeout", "-k", "10", seconds])
         files = f"< /dev/null > {number}.out 2> {number}.err"
         lines = ["begin=$(date +%s%N)", f"{limit} {command} {shlex.join(words)} {files}"]
         lines.append(f'echo "$? $(( $(date +%s%N) - begin ))" > {number}.code')
