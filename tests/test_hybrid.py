@@ -50,6 +50,7 @@ def test_domains_in_the_place_of_nodes(build: Build, ranks: int, nodes: str) -> 
     build.passes("hybrid", ranks, nodes, "domains", HWLOC_SYNTHETIC="numa:2 core:1 pu:1")
 
 
+@pytest.mark.either
 def test_no_leak_in_packages(build: Build) -> None:
     done = build.passes("hybrid", 3, "2,1", "cycles", 2000)
     found = re.fullmatch(r"bytes-per-cycle (-?[\d.]+)", done.out[0])
