@@ -306,6 +306,7 @@ def test_why_no_winner_is_judged(
     assert "SKIP" in session.said and not session.test["perfvalues"]
 
 
+@pytest.mark.wide
 def test_tags_select_checks() -> None:
     """-t is a pattern; given twice, both must match."""
     command = ["-C", str(reframe_checks.SETTINGS), "-c", str(reframe_checks.CHECKS), "-R", "-l"]
