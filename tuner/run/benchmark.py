@@ -70,33 +70,28 @@ class Known:
 
     def neighbours(self, problem: Case) -> list[Variant]:
         """The stored winners at the next smaller and the next larger size."""
-        chosen = {one.choice.bytes: one for one in self._rows(problem)}
+        rows = rows_of(self.made, self._current(problem), problem.collective, problem.bytes)
+        chosen = {one.choice.bytes: one for one in rows}
         smaller = [size for size in chosen if size < problem.bytes]
         larger = [size for size in chosen if size > problem.bytes]
         sizes = [*sorted(smaller)[-1:], *sorted(larger)[:1]]
         found = [self._variant(problem, chosen[size]) for size in sizes]
         return list(dict.fromkeys(one for one in found if one))
 
-    def _current(self, collective: str) -> list[Winner]:
-        """The stored winners of a collective whose variants still exist."""
-        current = {entry.fingerprint for entry in self.made.variants_of(collective)}
+    def _current(self, problem: Case) -> list[Winner]:
+        """The stored winners of a collective, and of that of a nonblocking form, whose variants still exist."""
+        names = {problem.collective, self.made.collective(problem.collective).blocking} - {""}
+        entries = [entry for name in names for entry in self.made.variants_of(name)]
+        current = {"", *(entry.fingerprint for entry in entries)}
         return [
             winner
             for (name, _), winner in self.winners.items()
-            if name == collective
-            and (winner.choice.variant.is_native or winner.choice.variant.fingerprint in current)
+            if name in names and winner.choice.variant.fingerprint in current
         ]
 
-    def _rows(self, problem: Case) -> list[Winner]:
-        """The stored winners that decide about a problem."""
-        name = problem.collective
-        names = filter(None, (name, self.made.collective(name).blocking))
-        current = [one for each in names for one in self._current(each)]
-        return rows_of(self.made, current, name, problem.bytes)
-
     def _stored(self, problem: Case) -> Variant | None:
-        rows = self._rows(problem)
-        found = serving_winner(self.made, rows, problem.collective, problem.bytes)
+        current = self._current(problem)
+        found = serving_winner(self.made, current, problem.collective, problem.bytes)
         return self._variant(problem, found) if found else None
 
     def _variant(self, problem: Case, winner: Winner) -> Variant | None:

@@ -38,10 +38,10 @@ static const char *shared_folder(void) {
 /* clang-format off */
 WRAP(MPI_Waitall)
 __attribute__((weak)) WRAP(PMPI_Waitall)
-/* clang-format on */
 
 #if MPICH_NUMVERSION >= 40300000
-    static int (*advance_one)(void);
+static int (*advance_one)(void);
+/* clang-format on */
 static int (*is_complete)(MPI_Request); /* NULL: no hook, and any call may make progress */
 
 static bool has_completed(MPI_Request request) {
